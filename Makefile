@@ -39,6 +39,7 @@ include make/trees.mk
 include make/verdicts.mk
 include make/contract.mk
 include make/release.mk
+include make/ee.mk
 -include make/rack.mk
 include make/demo.mk
 include make/new-driver.mk

@@ -14,7 +14,7 @@ OPTIONS ?=
 TIMEOUT ?= 3600
 INTERVAL ?= 10
 REPORT ?= build/contract
-CONTRACT_USAGE = make contract DRIVER=ironic|maas|warewulf|xcat ENDPOINT=URL TAG=tag|PREFIX=names [IMAGE=file.yml] \
+CONTRACT_USAGE = make contract DRIVER=bcm|ironic|maas|pxe|warewulf|xcat ENDPOINT=URL TAG=tag|PREFIX=names [IMAGE=file.yml] \
 [BOOT=command] [NAMED=name,name] [ERASE=1] [OPTIONS=file.yml] [TIMEOUT=s] [INTERVAL=s] [REPORT=folder]
 .PHONY: contract
 contract: setup-link setup-$(MAIN) ## Certify a site's own provisioner, on the machines of one tag or prefix alone: DRIVER= ENDPOINT= TAG=|PREFIX=

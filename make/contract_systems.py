@@ -68,6 +68,22 @@ def _xcat(driver: Any, selector: Selector) -> Machines:
     return {name: name for name in names if selector.takes(name, ())}
 
 
+def _bcm(driver: Any, selector: Selector) -> Machines:
+    names = sorted(driver.cmsh.cards())
+    found = driver.cmsh.nodes(names) if selector.tag else {}
+    categories = {name: [one.get("category", "")] for name, one in found.items()} if selector.tag else {}
+    return {name: name for name in names if selector.takes(name, categories.get(name, []))}
+
+
+def _pxe(driver: Any, selector: Selector) -> Machines:
+    found = driver.cli.nodes()
+    return {name: name for name, one in found.items() if selector.takes(name, one.get("marks") or {})}
+
+
+def _untold(driver: Any) -> str:
+    return UNTOLD
+
+
 def _maas_version(driver: Any) -> str:
     return str(driver.api.get("version/")["version"])
 
@@ -100,8 +116,10 @@ class System:
 
 
 SYSTEMS: Mapping[str, System] = {
+    "bcm": System(_bcm, _untold, "category"),
     "ironic": System(_ironic, _ironic_version, "trait"),
     "maas": System(_maas, _maas_version, "tag"),
+    "pxe": System(_pxe, _untold, "mark, or mark=value"),
     "warewulf": System(_warewulf, _warewulf_version, "tag, or tag=value"),
     "xcat": System(_xcat, _xcat_version, "group"),
 }

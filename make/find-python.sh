@@ -14,7 +14,14 @@ if sys.version_info[:2] != (3, int(sys.argv[1])): sys.exit(1)
 print(os.path.realpath(sys.executable))' "$2" 2>/dev/null
 }
 
+# A distribution builds its Python with all that the compiler can do, and pyenv does not unless it is told to: a sixth less
+# CPU for all that is run by it. One that cannot make environments (Debian has that in a package of its own) is left out.
+system=${SYSTEM_PYTHONS:-/usr/bin}
+
 for minor in "$@"; do
+    if "$system/python3.$minor" -c 'import ensurepip, venv' 2>/dev/null && real_python "$system/python3.$minor" "$minor"; then
+        exit 0
+    fi
     for candidate in "python3.$minor" python3 \
         "${PYENV_ROOT:-${HOME:-/root}/.pyenv}/versions/3.$minor."*"/bin/python3.$minor" \
         "/usr/local/bin/python3.$minor" "/opt/python3.$minor/bin/python3.$minor"; do

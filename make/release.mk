@@ -8,7 +8,7 @@ ARTIFACT := $(BUILD)/dist/gpufleet-baremetal-$(VERSION).tar.gz
 INSTALLED := $(BUILD)/installed
 PRUNED := $(INSTALLED)/ansible_collections/gpufleet/baremetal
 
-.PHONY: build artifact importer bench bench-outliers docs
+.PHONY: build artifact importer bench bench-gates bench-outliers docs docs-site
 build: tree ## Build the collection's artifact into build/dist/
 	cd $(TREE) && $(TOOLS) ansible-galaxy collection build --force --output-path $(BUILD)/dist .
 
@@ -27,9 +27,20 @@ docs: tree ## Write the reference of all plugins and roles to build/docs/
 	rm -rf $(BUILD)/docs && mkdir -p $(BUILD)/docs
 	cd $(TREE) && $(TOOLS) antsibull-docs collection --use-current --squash-hierarchy --dest-dir $(BUILD)/docs gpufleet.baremetal
 
+# Part of no other target: it takes over a minute of CPU, most of it for the reference of the modules.
+docs-site: docs setup-docs ## Pages, roles and reference as a site in build/site/html, with every link within it followed
+	@$(VENV)/bin/python make/docs_site.py pages $(BUILD)/site $(BUILD)/docs
+	@$(BUILD)/venv/docs/bin/sphinx-build -q -W --keep-going -j auto -b html $(BUILD)/site/source $(BUILD)/site/html
+	@$(VENV)/bin/python make/docs_site.py links $(BUILD)/site
+
 bench: setup-$(MAIN) bench-collections ## Speed against community.general, as a table and as JSON in build/bench/
 	PYTHONPATH=$(COLLECTIONS) PATH="$(VENV)/bin:$$PATH" $(VENV)/bin/python tests/bench/bench.py
 	PYTHONPATH=$(COLLECTIONS) PATH="$(VENV)/bin:$$PATH" $(VENV)/bin/python tests/bench/ledgers.py
+	PYTHONPATH=$(COLLECTIONS) PATH="$(VENV)/bin:$$PATH" $(VENV)/bin/python tests/bench/waits.py
+	PYTHONPATH=$(COLLECTIONS) PATH="$(VENV)/bin:$$PATH" $(VENV)/bin/python tests/bench/memory.py
+
+bench-gates: setup-link setup-$(MAIN) ## What gates cost a node beyond their tools, held against their bounds
+	PYTHONPATH=$(COLLECTIONS) $(VENV)/bin/python tests/bench/gates.py
 
 bench-outliers: setup-link setup-$(MAIN) ## Slow nodes accepted and healthy ones rejected by gate_outliers and by two other rules (WRITE=1)
 	PYTHONPATH=$(COLLECTIONS) $(VENV)/bin/python tests/bench/outliers.py $(if $(WRITE),--write)

@@ -20,6 +20,7 @@ TAIL_LINES = 25
 FAILURE_LINES = 40
 KILLED = ("timed out", "stopped")
 KINDS = ("passed", "failed", "skipped")
+DEAREST = 8
 
 
 class Outcome(NamedTuple):
@@ -41,6 +42,7 @@ class Progress(NamedTuple):
     ended: int
     running: list[str]
     failed: dict[str, str]
+    cpu: dict[str, float]
 
 
 def progress_file(step: str) -> Path:
@@ -53,6 +55,7 @@ def progress_of(step: str) -> Progress:
     lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
     running: dict[str, None] = {}
     failed: dict[str, str] = {}
+    cpu: dict[str, float] = {}
     ended = 0
     for line in lines:
         try:
@@ -65,8 +68,9 @@ def progress_of(step: str) -> Progress:
             failed[told["test"]] = told.get("text", "")
         else:
             running.pop(told["test"], None)
+            cpu[told["test"]] = float(told.get("cpu", 0))
             ended += 1
-    return Progress(ended, list(running), failed)
+    return Progress(ended, list(running), failed, cpu)
 
 
 def killed_text(step: str) -> str:
@@ -158,3 +162,16 @@ def print_table(outcomes: list[Outcome], pairs: list[str], wall: float, load: tu
     print(f"steps: {good} passed, {len(outcomes) - good} failed in {wall / 60:.1f} minutes")
     cpu = sum(outcome.cpu for outcome in outcomes)
     print(f"CPU: {cpu / 60:.1f} minutes; load average {load[0]:.1f} at the start, {load[1]:.1f} at the end")
+    print_dearest(outcomes)
+
+
+def print_dearest(outcomes: list[Outcome]) -> None:
+    """Where to look when a run has become slow: those tests of all steps that took most of the CPU."""
+    spent = [(cpu, one.step, test) for one in outcomes for test, cpu in progress_of(one.step).cpu.items() if cpu >= 1]
+    if spent:
+        total = sum(cpu for cpu, _step, _test in spent)
+        print(
+            f"\n{len(spent)} tests took a second of CPU or more each, together {total / 60:.1f} minutes; the dearest:"
+        )
+    for cpu, step, test in sorted(spent, reverse=True)[:DEAREST]:
+        print(f"{cpu:7.1f} s  {step}  {test}")

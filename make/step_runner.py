@@ -32,6 +32,8 @@ _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 #: What is asked to end can say what it knows: pytest prints its failures and stops what it has started.
 GRACE = float(os.environ.get("STEP_GRACE_SECONDS", "20"))
+#: Of a command line, how many characters tell whose process it is
+WORDS = 80
 
 
 class Stopped(Exception):
@@ -76,6 +78,17 @@ def descendants(root: int) -> dict[int, str]:
             found[pid] = name
             queue.append(pid)
     return found
+
+
+def described(pid: int, name: str) -> str:
+    """``python (7525)``, and what it runs and has used where there is more to say: what spins is found by that."""
+    try:
+        words = Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace").split("\0")[1:]
+        ticks = sum(map(int, Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()[11:13]))
+    except OSError:  # it ended meanwhile
+        return f"{name} ({pid})"
+    told = [f"{ticks / os.sysconf('SC_CLK_TCK'):.0f} s of CPU", " ".join(words)[:WORDS].strip()]
+    return f"{name} ({pid}: {': '.join(filter(None, told))})"
 
 
 class Command:
@@ -124,13 +137,14 @@ class Command:
             self.wait(GRACE)
         named: dict[int, str] = {}
         while left := descendants(os.getpid()):
-            named.update(left)
+            for pid, name in left.items():
+                named.setdefault(pid, described(pid, name))
             for pid in left:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
             time.sleep(0.05)
             self._reap()
-        return sorted(f"{name} ({pid})" for pid, name in named.items())
+        return sorted(named.values())
 
 
 def told_to_end(*_told: Any) -> None:
@@ -158,7 +172,7 @@ def run(limit: float, log: Path, argv: list[str]) -> dict[str, Any]:
         "seconds": time.monotonic() - start,
         "cpu": used.ru_utime + used.ru_stime,
         "ended": ended,
-        "left": [] if result else sorted(f"{name} ({pid})" for pid, name in descendants(os.getpid()).items()),
+        "left": [] if result else sorted(described(pid, name) for pid, name in descendants(os.getpid()).items()),
     }
 
 

@@ -8,22 +8,23 @@ PYTEST = PYTHONPATH=$(COLLECTIONS) ANSIBLE_COLLECTIONS_PATH=$(COLLECTIONS) ANSIB
 # Each worker reads all tests first, fourteen seconds of CPU. Contract tests (of which most talk to a server, or wait for
 # a clock of their own) wait most of their time, so that there are more at once than a small machine has cores.
 JOBS ?= 2
-CONTRACT_JOBS ?= 5
+CONTRACT_JOBS ?= 4
 # Each worker reads all tests first, fifteen seconds of CPU; what waits most is no part of the fast ones.
 FAST_JOBS ?= 2
 
 .PHONY: test test-fast units molecule test-rack e2e
 # All steps run, whatever fails; the table at the end says what did. The rack's lane waits for other programs most of its
-# time, so the other steps run beside it. Nothing is shared between the two but the environments: the rack has its own
+# time, so the other steps run beside it. A third lane would find nothing idle: it was tried, both cores were busy to the
+# end, and its steps came to their limit. Nothing is shared between the two but the environments: the rack has its own
 # ports, names and folders, tests that start services choose free ports and new folders, and molecule has its own copy.
 # Each lane begins by installing what only it needs. The rack comes up with all that its tests ask for. Whichever lane has
 # come to its end takes the next step of those for either, so that both are at work until the end. What make/quality.mk
 # asks of one pair alone is not asked twice.
 FIRST := setup-system setup-$(MAIN) setup-awx
 OTHERS := $(filter-out $(MAIN),$(PAIRS))
-RACK_LANE := setup-rack rack-up test-rack e2e rack-down molecule artifact importer
+RACK_LANE := setup-rack rack-up test-rack e2e rack-down molecule
 BESIDE := $(OTHERS:%=setup-%) lint-ruff lint-mypy lint-yaml lint-shell lint-ansible lint-docs lint-changelog lint-licences \
-	units-$(MAIN)
+	units-$(MAIN) artifact importer
 EITHER := $(OTHERS:%=sanity-%) $(PAIRS:%=plain-units-%) $(OTHERS:%=units-%) sanity-$(MAIN)
 
 test: ## Everything, with a closing table (PAIR=2.19 for that ansible-core alone)
@@ -48,6 +49,7 @@ units: $(addprefix units-,$(PAIRS)) $(addprefix ansible-units-,$(PAIRS)) ## Unit
 # compile all of them, at once, for twenty seconds of CPU. One that goes before does it for all; what it finds wrong, they
 # find again and tell.
 FUZZ = $(if $(filter $(MAIN),$*),,GPUFLEET_FUZZ=brief)
+units-$(MAIN): setup-eda
 units-2.19 units-2.21: units-%: setup-%
 	@mkdir -p build/log
 	@$(PYTEST) -qq --collect-only -m "$(CHOSEN)" $(CONTRACT) >$(READ) 2>&1 || true
@@ -77,6 +79,12 @@ rack-on-2.19 rack-on-2.21: rack-on-%: setup-%
 	$(PYTEST) -v -m rack tests/rack
 e2e-on-2.19 e2e-on-2.21: e2e-on-%: setup-%
 	$(PYTEST) -v tests/e2e
+
+# The same playbooks with each provisioner, on the rack as well; part of no other target. What it cannot run is a failure.
+.PHONY: e2e-drivers
+e2e-drivers: setup-link e2e-drivers-on-$(MAIN) ## Day 0 and day 2 on the built-in rack with each provisioner (root; DRIVER=xcat for one)
+e2e-drivers-on-2.19 e2e-drivers-on-2.21: e2e-drivers-on-%: setup-%
+	CI=true $(PYTEST) -v tests/e2e_drivers $(if $(DRIVER),-k "$(DRIVER)")
 
 # It writes beside its scenarios, which the sanity tests of another lane would find.
 molecule: TREE_ROOT := $(BUILD)/tree-molecule

@@ -7,6 +7,6 @@ DATA ?=
 SKU ?=
 FORMAT ?= text
 .PHONY: verdicts
-verdicts: setup-link setup-$(MAIN) ## What the gates say of recorded outputs: DATA=folder [SKU=name] [FORMAT=json]
-	@test -n "$(DATA)" || { echo "usage: make verdicts DATA=folder [SKU=name] [FORMAT=json]" >&2; exit 2; }
-	@PYTHONPATH=$(COLLECTIONS) $(VENV)/bin/python make/verdicts.py "$(DATA)" --sku "$(SKU)" --format "$(FORMAT)"
+verdicts: setup-link setup-$(MAIN) ## What the gates say of recorded outputs: DATA=folder [SKU=name] [FORMAT=json] [WRITE=1]
+	@test -n "$(DATA)" || { echo "usage: make verdicts DATA=folder [SKU=name] [FORMAT=json] [WRITE=1]" >&2; exit 2; }
+	@PYTHONPATH=$(COLLECTIONS) $(VENV)/bin/python make/verdicts.py "$(DATA)" --sku "$(SKU)" --format "$(FORMAT)" $(if $(WRITE),--write)

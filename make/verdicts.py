@@ -4,7 +4,7 @@
 
 """What the gates say of outputs that were recorded somewhere, and whether they would admit what nobody should admit.
 
-    verdicts.py FOLDER [--sku SKU] [--format text|json]
+    verdicts.py FOLDER [--sku SKU] [--format text|json] [--write]
 
 Each SOURCES.csv in the folder, or one level below it, lists outputs: file, tool, and where known version, level,
 exit_status, sku and verdict (the wanted one). The exit status is 1 where a gate would admit what should not be, where a
@@ -24,6 +24,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import verdicts_page
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, FleetError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import short
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._text import harmless_all
@@ -159,6 +160,9 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--sku", default="", help="the profile for outputs whose list names none")
     parser.add_argument("--format", choices=("text", "json"), default="text")
+    parser.add_argument(
+        "--write", action="store_true", help="write the table of docs/reference/recorded-outputs.md anew"
+    )
     given = parser.parse_args(arguments)
     try:
         found = lists(given.folder)
@@ -168,6 +172,8 @@ def main(arguments: Sequence[str]) -> int:
     if not any("got" in one or one["status"] in _BAD for one in reports):
         parser.error(f"nothing that a gate reads is listed in {given.folder}: SOURCES.csv with columns file and tool")
     bad = [one["file"] for one in reports if one["status"] in _BAD]
+    if given.write:
+        verdicts_page.write(reports, _counts(reports))
     if given.format == "json":
         print(json.dumps({"outputs": reports, "bad": bad}, indent=2))
     else:

@@ -14,8 +14,8 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.gpu_bandw
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.gpu_bandwidth.section import floors_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.wanted import wanted_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._process import Run
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import Tool, as_verdict, digest, now_utc
-from verdicts_recorded import ABOUT, Recorded, counted
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import Tool
+from verdicts_recorded import ABOUT, Recorded, counted, verdict_of
 
 #: Less than any bandwidth: of a machine of no SKU nobody knows more than that it was measured.
 _ANY = 1e-6
@@ -28,10 +28,7 @@ def gpu_bandwidth(recorded: Recorded) -> tuple[dict[str, Any], str]:
     wanted = wanted_of(profile)
     run = Run(("nvbandwidth", "-j"), recorded.number("exit_status", 0), text.encode(), b"", "exit", 0.0)
     sheet = judge(seen, run, wanted, floors_of(wanted), wanted.gpu_count)
-    verdict = as_verdict(
-        "gpu_bandwidth_gate", sheet, tool=Tool("nvbandwidth", seen.version), started=now_utc(),
-        evidence=digest(*run.parts()), profile=wanted.reference(),
-    )  # fmt: skip
+    verdict = verdict_of("gpu_bandwidth_gate", sheet, Tool("nvbandwidth", seen.version), run, wanted)
     return verdict, f"exit status {run.rc}, profile {wanted.sku}"
 
 

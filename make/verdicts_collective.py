@@ -14,8 +14,8 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.collectiv
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.document import Diagnosis
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.wanted import wanted_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._process import Run
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import Tool, as_verdict, digest, now_utc
-from verdicts_recorded import ABOUT, Recorded, counted
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import Tool
+from verdicts_recorded import ABOUT, Recorded, counted, verdict_of
 
 _PROGRAM = "all_reduce_perf"
 #: Less than any bandwidth: of a machine of no SKU nobody knows more than that it was measured.
@@ -32,10 +32,7 @@ def collective(recorded: Recorded) -> tuple[dict[str, Any], str]:
     sheet = judge.begin(wanted, [floor], wanted.gpu_count)
     hosts = len({host for host, _device in seen.ranks.values()})
     judge.judge(sheet, seen, run, wanted, floor, nodes=1 if recorded.profile else hosts)
-    verdict = as_verdict(
-        "collective_gate", sheet, tool=Tool("nccl-tests", seen.version), started=now_utc(),
-        evidence=digest(*run.parts()), profile=wanted.reference(),
-    )  # fmt: skip
+    verdict = verdict_of("collective_gate", sheet, Tool("nccl-tests", seen.version), run, wanted)
     return verdict, f"exit status {run.rc}, profile {wanted.sku}"
 
 

@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm import health as watches
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm import options
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.discovery import Found
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.document import Diagnosis, read
@@ -26,12 +27,16 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.kernel_lo
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.wanted import wanted_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._process import Run
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import Tool, as_verdict, digest, now_utc
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import (
+    NODE,
+    Sheet,
+    Tool,
+)
 from verdicts_bandwidth import gpu_bandwidth
 from verdicts_collective import collective
-from verdicts_machine import burnt, ports, stressed
-from verdicts_recorded import Recorded, counted
-from verdicts_smi import gpu_state
+from verdicts_machine import burnt, carried, ports, solved, stressed
+from verdicts_recorded import Recorded, counted, verdict_of
+from verdicts_smi import amd, gpu_state
 from verdicts_storage import health, measured
 from verdicts_training import trained
 
@@ -53,11 +58,19 @@ def dcgm(recorded: Recorded) -> tuple[dict[str, Any], str]:
     unnamed = dict.fromkeys(seen.gpu_ids(), wanted.device_ids[0]) if not recorded.profile and not _told(seen) else {}
     found = Found(len(unnamed) or None, unnamed)
     sheet = judge(seen, run, wanted, wanted_tests(wanted, level, [], version), found=found)
-    verdict = as_verdict(
-        "dcgm_gate", sheet, tool=Tool("dcgmi"), started=now_utc(), evidence=digest(*run.parts()),
-        profile=wanted.reference(),
-    )  # fmt: skip
+    verdict = verdict_of("dcgm_gate", sheet, Tool("dcgmi"), run, wanted)
     return verdict, f"level {level}, exit status {rc}, profile {wanted.sku}"
+
+
+def watched(recorded: Recorded) -> tuple[dict[str, Any], str]:
+    """What DCGM's health watches said, as if they had been set for long enough."""
+    rc, sheet = recorded.number("exit_status", 0), Sheet()
+    text = recorded.path.read_text(encoding="utf-8", errors="replace")
+    run = Run(("dcgmi", "health", "-c", "-j"), rc, text.encode(), b"", "exit", 0.0)
+    sheet.require(watches.CELL, NODE)
+    watches.judge(sheet, run, watches.SECONDS)
+    verdict = verdict_of("dcgm_gate", sheet, Tool("dcgmi"), run)
+    return verdict, f"health watches, exit status {rc}"
 
 
 def _told(seen: Diagnosis) -> bool:
@@ -93,22 +106,26 @@ def kernel_log(recorded: Recorded) -> tuple[dict[str, Any], str]:
 GATES: Mapping[str, Callable[[Recorded], tuple[dict[str, Any], str]]] = {
     "dcgm_gate": dcgm,
     "dcgm-diag": dcgm,
+    "dcgm-health": watched,
     "kernel_log_gate": kernel_log,
     "kmsg": kernel_log,
     "collective_gate": collective,
     "nccl-tests": collective,
     "cpu_memory_gate": stressed,
     "stress-ng": stressed,
+    "hpl": solved,
     "gpu_bandwidth_gate": gpu_bandwidth,
     "nvbandwidth": gpu_bandwidth,
     "gpu_state_gate": gpu_state,
     "nvidia-smi": gpu_state,
     "nvidia-smi-xml": gpu_state,
     "nvlink": gpu_state,
+    "amd-smi": amd,
     "gpu_burn_gate": burnt,
     "gpu-burn": burnt,
     "network_gate": ports,
     "rdma": ports,
+    "iperf3": carried,
     "storage_gate": health,
     "nvme": health,
     "fio": measured,

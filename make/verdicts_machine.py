@@ -11,19 +11,26 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.cpu_memory import loads
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.cpu_memory import linpack, loads
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.cpu_memory.document import read
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.cpu_memory.section import (
     STRESSORS,
     Load,
     Machine,
 )
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.cpu_memory.solved import Solved
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.cpu_memory.solved import judge as judge_solved
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.document import Diagnosis
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.gpu_burn import document as burn
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.gpu_burn.judge import begin as begin_burn
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.gpu_burn.judge import judge as judge_burn
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.gpu_burn.section import burns_of
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.network.carried import Taken
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.network.carried import judge as judge_speed
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.network.gate import network_gate
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.network.section import Links
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.network.speeds import IPERF3, Speed
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.network.tools import read_iperf3
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.wanted import wanted_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._process import Run
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
@@ -31,13 +38,11 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import
     NODE,
     Sheet,
     Tool,
-    as_verdict,
-    digest,
-    now_utc,
 )
-from verdicts_recorded import ABOUT, NotAsked, Recorded, counted
+from verdicts_recorded import ABOUT, NotAsked, Recorded, counted, verdict_of
 
 _ROW = re.compile(r"^    - stressor: (\S+)$", re.M)
+_SYSTEM = re.compile(r"^W[RC]\S+ +(\d+) +(\d+) +(\d+) +(\d+) ", re.M)
 _PORT = re.compile(r"([\w-]+)/ports/(\d+)/([\w/-]+): (.*)")
 _RATE = re.compile(r"(\d+(?:\.\d+)?) Gb/sec")
 _ANY = 1e-9
@@ -60,11 +65,24 @@ def stressed(recorded: Recorded) -> tuple[dict[str, Any], str]:
     seen = read(run, load)
     loads.judge(sheet, loads.Taken(load, run, seen, "; ".join(seen.problems)), machine)
     wanted = wanted_of(recorded.profile or counted(Diagnosis()))
-    verdict = as_verdict(
-        "cpu_memory_gate", sheet, tool=Tool("stress-ng", seen.version), started=now_utc(),
-        evidence=digest(*run.parts()), profile=wanted.reference(),
-    )  # fmt: skip
+    verdict = verdict_of("cpu_memory_gate", sheet, Tool("stress-ng", seen.version), run, wanted)
     return verdict, f"exit status {run.rc}, {named}"
+
+
+def solved(recorded: Recorded) -> tuple[dict[str, Any], str]:
+    """One system, as it was solved: nobody knows its floor."""
+    text = recorded.path.read_text(encoding="utf-8", errors="replace")
+    told = _SYSTEM.search(text)
+    numbers = [int(word) for word in told.groups()] if told else [1, 1, 1, 1]
+    solve = linpack.Solve("recorded", numbers[0], numbers[1], numbers[2], numbers[3], _ANY, str(ABOUT["source"]))
+    run = Run(("xhpl",), recorded.number("exit_status", 0), text.encode(), b"", "exit", 3600.0)
+    sheet = Sheet()
+    sheet.require(solve.cell, NODE)
+    seen = linpack.read(text, solve)
+    judge_solved(sheet, Solved(solve, run, seen))
+    wanted = wanted_of(recorded.profile or counted(Diagnosis()))
+    verdict = verdict_of("cpu_memory_gate", sheet, Tool("HPL", seen.version), run, wanted)
+    return verdict, f"exit status {run.rc}, {solve.unit}"
 
 
 def ports(recorded: Recorded) -> tuple[dict[str, Any], str]:
@@ -94,6 +112,23 @@ def ports(recorded: Recorded) -> tuple[dict[str, Any], str]:
     return dict(result.data), f"{len(rows)} RDMA ports, each at its rate"
 
 
+def carried(recorded: Recorded) -> tuple[dict[str, Any], str]:
+    """What iperf3 measured over TCP: nobody knows the port, so that it has the rate that was measured."""
+    text = recorded.path.read_text(encoding="utf-8", errors="replace")
+    asked = re.findall(r'"num_streams":\s*(\d{1,3})\b', text)
+    links = Links("as_recorded", "ethernet", ("port",), 1e-6, None, 0, 1.0, str(ABOUT["source"]))
+    speed = Speed("as_recorded", IPERF3, links, 1.0, 1.0, int(asked[0]) if asked else 1, str(ABOUT["source"]))
+    run = Run(("iperf3", "-J"), recorded.number("exit_status", 0), text.encode(), b"", "exit", 0.0)
+    seen = read_iperf3(text, speed)
+    sheet = Sheet()
+    sheet.require(speed.cell, "port", wanted=speed.minimum, unit=speed.unit, source=speed.source)
+    judge_speed(sheet, Taken(speed, "port", seen, [run], int(seen.bits)))
+    tool = Tool("kernel and iperf3", seen.version, list(run.argv))
+    wanted = wanted_of(counted(Diagnosis()))
+    verdict = verdict_of("network_gate", sheet, tool, run, wanted)
+    return verdict, f"TCP, {speed.streams} streams, exit status {run.rc}"
+
+
 def burnt(recorded: Recorded) -> tuple[dict[str, Any], str]:
     """One burn, of a machine with just the GPUs that it tells of, which all reach their floor."""
     text = recorded.path.read_text(encoding="utf-8", errors="replace")
@@ -107,8 +142,5 @@ def burnt(recorded: Recorded) -> tuple[dict[str, Any], str]:
     run = Run(("gpu_burn",), recorded.number("exit_status", 0), text.encode(), b"", "exit", 3600.0)
     sheet = begin_burn(wanted, [asked], count)
     judge_burn(sheet, seen, run, wanted, asked)
-    verdict = as_verdict(
-        "gpu_burn_gate", sheet, tool=Tool("gpu-burn"), started=now_utc(), evidence=digest(*run.parts()),
-        profile=wanted.reference(),
-    )  # fmt: skip
+    verdict = verdict_of("gpu_burn_gate", sheet, Tool("gpu-burn"), run, wanted)
     return verdict, f"exit status {run.rc}, {count} GPUs"

@@ -14,6 +14,15 @@ from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.document import Diagnosis
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.wanted import Wanted
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._process import Run
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import (
+    Sheet,
+    Tool,
+    as_verdict,
+    digest,
+    now_utc,
+)
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._in_force import profile_of
 
 #: What the levels of DCGM ask of every machine, for outputs of a machine that nobody named.
@@ -45,6 +54,12 @@ class Recorded:
         if said and not re.fullmatch(r"-?\d+", said):
             raise ConfigError(f"{column} is no number", seen=said, address=str(self.path))
         return int(said) if said else default
+
+
+def verdict_of(gate: str, sheet: Sheet, tool: Tool, run: Run, wanted: Wanted | None = None) -> dict[str, Any]:
+    """What the gate would have answered of a run whose cells stand on the sheet."""
+    profile = wanted.reference() if wanted else None
+    return as_verdict(gate, sheet, tool=tool, started=now_utc(), evidence=digest(*run.parts()), profile=profile)
 
 
 def counted(seen: Diagnosis) -> dict[str, Any]:

@@ -11,14 +11,15 @@ import re
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.document import Diagnosis
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.gpu_state import amd as amd_smi
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.gpu_state import document as smi_document
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.gpu_state import links
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.gpu_state.judge import Look, device_of, judge
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.wanted import wanted_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._process import Run
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import Tool, as_verdict, digest, now_utc
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import Tool
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._in_force import OWN_PROFILES, profile_of
-from verdicts_recorded import ABOUT, NotAsked, Recorded, counted
+from verdicts_recorded import ABOUT, NotAsked, Recorded, counted, verdict_of
 
 #: What a machine of no SKU must show, where its GPUs are of a kind that can.
 _OF_ANY_GPU = ("ecc_mode", "ecc_volatile", "clocks")
@@ -36,10 +37,7 @@ def gpu_state(recorded: Recorded) -> tuple[dict[str, Any], str]:
     wanted = wanted_of(_of_this_call(profile, bool(table.by_number)))
     run = Run(("nvidia-smi",), recorded.number("exit_status", 0), text.encode(), b"", "exit", 0.0)
     sheet = judge(Look(seen, [run], state=table), wanted)
-    verdict = as_verdict(
-        "gpu_state_gate", sheet, tool=Tool("nvidia-smi", seen.said("driver")), started=now_utc(),
-        evidence=digest(*run.parts()), profile=wanted.reference(),
-    )  # fmt: skip
+    verdict = verdict_of("gpu_state_gate", sheet, Tool("nvidia-smi", seen.said("driver")), run, wanted)
     return verdict, f"exit status {run.rc}, profile {wanted.sku}"
 
 
@@ -92,3 +90,17 @@ def _of_this_call(profile: dict[str, Any], of_links: bool) -> dict[str, Any]:
     """The cells that this one call can fill; the other calls were not recorded beside it."""
     rows = [row for row in profile["gpu_state"]["cells"] if (row["name"] == "nvlink") == of_links]
     return {**profile, "gpu_state": {"cells": [row for row in rows if row["name"] != "nvlink_errors"]}}
+
+
+def amd(recorded: Recorded) -> tuple[dict[str, Any], str]:
+    """What one call of amd-smi printed; the others were not recorded beside it, and nobody passes without them."""
+    text = recorded.path.read_text(encoding="utf-8", errors="replace")
+    call = next((name for name in amd_smi.CALLS if recorded.path.name.startswith(name)), "metric")
+    seen = amd_smi.read({call: text})
+    known = profile_of({"sku": "mi300x-8"}).data
+    gpu = {**known["gpu"], "count": {"value": max(1, len(seen.gpus)), **ABOUT}}
+    wanted = wanted_of(recorded.profile or {**known, "gpu": gpu})
+    run = Run((amd_smi.TOOL, *amd_smi.CALLS[call]), recorded.number("exit_status", 0), text.encode(), b"", "exit", 0.0)
+    sheet = judge(Look(seen, [run], tool=amd_smi.TOOL), wanted)
+    verdict = verdict_of("gpu_state_gate", sheet, Tool(amd_smi.TOOL), run, wanted)
+    return verdict, f"as {call}, profile {wanted.sku}"

@@ -24,11 +24,8 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._process import
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import (
     Sheet,
     Tool,
-    as_verdict,
-    digest,
-    now_utc,
 )
-from verdicts_recorded import ABOUT, NotAsked, Recorded, counted
+from verdicts_recorded import ABOUT, NotAsked, Recorded, counted, verdict_of
 
 #: A drive of no SKU: nobody knows more of it than what the drive itself calls ill, and that it was measured.
 _DRIVE = Drive("nvme0", "", "as-recorded", "live", "pcie", 1, ())
@@ -92,8 +89,5 @@ def _begun(recorded: Recorded, tool: str, section: Mapping[str, Any]) -> tuple[s
 def _told(sheet: Sheet, run: Run, profile: Mapping[str, Any], tool: str) -> tuple[dict[str, Any], str]:
     record_end(sheet, run)
     wanted = wanted_of(profile)
-    verdict = as_verdict(
-        "storage_gate", sheet, tool=Tool(tool), started=now_utc(), evidence=digest(*run.parts()),
-        profile=wanted.reference(),
-    )  # fmt: skip
+    verdict = verdict_of("storage_gate", sheet, Tool(tool), run, wanted)
     return verdict, f"exit status {run.rc}, profile {wanted.sku}"

@@ -17,8 +17,8 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.training.
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.training.taken import Taken
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.wanted import wanted_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._process import Run
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import Tool, as_verdict, digest, now_utc
-from verdicts_recorded import ABOUT, NotAsked, Recorded, counted
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import Tool
+from verdicts_recorded import ABOUT, NotAsked, Recorded, counted, verdict_of
 
 #: Longer than any step takes.
 _ANY = 1e12
@@ -41,10 +41,7 @@ def trained(recorded: Recorded) -> tuple[dict[str, Any], str]:
     run = Run(("train",), recorded.number("exit_status", 0), text.encode(), b"", "exit", math.inf)
     sheet = begin(wanted, one, wanted.gpu_count, ran=True)
     judge(sheet, Taken(run.argv, run.stdout, "", run), read(text, one), wanted, one)
-    verdict = as_verdict(
-        "training_gate", sheet, tool=Tool("reference training"), started=now_utc(), evidence=digest(*run.parts()),
-        profile=wanted.reference(),
-    )  # fmt: skip
+    verdict = verdict_of("training_gate", sheet, Tool("reference training"), run, wanted)
     return verdict, f"exit status {run.rc}, {name}, {len(numbers)} steps"
 
 

@@ -58,6 +58,8 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(together.Together())
     config.pluginmanager.register(threads.Threads())
     file = os.environ.get(handed_on.PROGRESS)
+    if file:
+        config.pluginmanager.register(progress.Spent())
     if file and not hasattr(config, "workerinput"):
         config.pluginmanager.register(progress.Progress(Path(file)))
 

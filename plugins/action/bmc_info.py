@@ -16,13 +16,14 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.report import status
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._serial import same_serial
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._certificate import CertifiedAction
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._for_all import ForAll
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._heard import heard
 
 # The system's CA bundle is read and the ways through the libraries are walked once, here, before the workers fork.
 rehearse()
 
 
-class ActionModule(CertifiedAction):
+class ActionModule(ForAll, CertifiedAction):
     """Reads a BMC from the controller's worker process."""
 
     NAME = "bmc_info"

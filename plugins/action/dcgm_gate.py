@@ -29,7 +29,7 @@ class ActionModule(DetachedGate):
         return section_of(wanted)
 
     def writes(self, params: Mapping[str, Any]) -> bool:
-        return stresses(params) or bool(params["detached"])
+        return stresses(params) or bool(params["detached"]) or bool(params.get("health"))
 
     def destructive(self, params: Mapping[str, Any]) -> bool:
         return stresses(params)
@@ -38,18 +38,20 @@ class ActionModule(DetachedGate):
         return limit_of(params)
 
     def job_question(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        return question(params["profile"], int(params["level"]), params["tests"] or [])
+        watched = bool(params.get("health"))
+        return question(params["profile"], int(params["level"]), params["tests"] or [], watched=watched)
 
     def job_parts(self, params: Mapping[str, Any]) -> list[Any]:
         # As it was before there were others: a job that goes on over an upgrade is found again.
-        return [params.get("level"), params.get("tests")]
+        return [params.get("level"), params.get("tests"), *(["health"] if params.get("health") else [])]
 
     def asked(self, params: Mapping[str, Any], verdict: Mapping[str, Any]) -> dict[str, Any]:
         try:
             return asked(self.job_question(params), verdict)
         except (ConfigError, KeyError, TypeError, AttributeError):  # a profile that says nothing of DCGM
             names = [canonical(name) for name in params["tests"] or []]
-            return {"level": 0 if names else int(params["level"]), "tests": sorted(names)}
+            asked_for = names + (["health"] if params.get("health") else [])
+            return {"level": 0 if names else int(params["level"]), "tests": sorted(asked_for)}
 
     def lacking(self, params: Mapping[str, Any], verdict: Mapping[str, Any]) -> str:
         return lacking(verdict, self.job_question(params))

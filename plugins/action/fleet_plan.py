@@ -26,6 +26,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._waves import (
     tries,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._waves.specs import RULES, SPEC, refuse
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _places as places
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _wave_members as wave_members
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _wave_window as window
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._door import display
@@ -68,6 +69,9 @@ class ActionModule(FleetStatus):
         result["lines"] = [masked(line, self._secrets) for line in result["lines"]]
         if params["report"]:
             display.display("\n" + "\n".join(result["lines"]) + "\n")
+        if "halted" in result:
+            halted = masked(result["halted"], self._secrets)
+            result["ansible_stats"] = shown.artifact(halted, broken_off=result["broken_off"])
         return {"changed": False, "events": [], **result}
 
     def _whole(self) -> list[str]:
@@ -102,6 +106,7 @@ class ActionModule(FleetStatus):
         self._paused = {host: _told_pause(event) for host, event in ended.paused(everybody, events).items()}
         waves = begun.stand(self._waves())
         self._seen_waves = {one["id"] for one in waves}
+        self._places = places.newest(self.ledger(), ids) if not self._limits.keys().isdisjoint(places.KEYS) else {}
         self._count(waves)
         hosts = {node_id: host for host, node_id in ids.items()}
         mine = {hosts[one["node_id"]]: one for one in waves if one["run_id"] == self.run_id and one["node_id"] in hosts}
@@ -143,8 +148,13 @@ class ActionModule(FleetStatus):
     def _count(self, waves: Collection[begun.Event]) -> None:
         """Who is out of service, with those whom another run is about to take."""
         self._taken = self._promises(waves)
-        self._members = wave_members.members(self._nodes, self._seen, self._taken, self._limits, self.host_var)
+        self._members = wave_members.members(self._nodes, self._seen, self._taken, self._limits, self._domain)
         self._rooms = budget.rooms(self._members, self._limits)
+
+    def _domain(self, key: str, host: str) -> Any:
+        """A variable of the host; of its place in the network, else what was seen last."""
+        own = self.host_var(key, host)
+        return places.domains(key, self._places.get(host)) if own in (None, "") and key in places.KEYS else own
 
     def _promises(self, waves: Collection[begun.Event]) -> dict[str, str]:
         """By id of a node, the run that is about to take it."""

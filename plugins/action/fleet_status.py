@@ -41,6 +41,7 @@ from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._leaves import 
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._one_ledger import WRONG_ONE, of_this_run
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._preflight_settings import demand_sound
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._served import look
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._soaking import soaking
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._tenant import owner, stranger
 
 #: The site's names of its job templates, by the playbook that each runs.
@@ -177,7 +178,8 @@ class ActionModule(VerbAction):
         seen = self._look(ids)
         self._warn_of_another(seen)
         told = status(self.ledger(), ids, self.run_id, *within, seen=seen, asker=self._run_as, unproven=self._unproven,
-                      foreseen=self._foreseen(hosts))  # fmt: skip
+                      foreseen=self._foreseen(hosts),
+                      soaking=soaking(self.ledger(), list(filter(None, ids.values()))))  # fmt: skip
         self._moved_on(told, ids)
         # The last that says what is next: of a tenant's node each command names the tenant.
         for host, one in told.items():

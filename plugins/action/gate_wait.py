@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.job import NO_SOAK
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.registry import ASKED, LACKING, OWN
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.specs import GATE_WAIT
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.watch import FROM_START, command, gate_wait
@@ -28,6 +29,10 @@ class ActionModule(BatchAction):
 
     def _goes_elsewhere(self) -> bool:
         return False
+
+    def batch(self) -> list[str]:
+        """Nobody waits for a soak that was to be ended where none goes on."""
+        return [host for host in super().batch() if not any(map(_idle, self._after(host)))]
 
     def prepare(self, params: dict[str, Any]) -> dict[str, Any]:
         if not params.get("after") and not params.get("nodes"):
@@ -60,3 +65,7 @@ class ActionModule(BatchAction):
             result["verdicts"][event["node"]]["event"] = event.get("id", 0)
         result["events"] = []
         return result
+
+
+def _idle(after: Any) -> bool:
+    return isinstance(after, Mapping) and bool(after.get(NO_SOAK))

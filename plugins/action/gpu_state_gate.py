@@ -21,7 +21,7 @@ class ActionModule(GateAction):
     NAME = "gpu_state_gate"
     SPEC = GPU_STATE_GATE
     LOADS = False
-    BESIDE = ("evidence", "gpus", "counters", "evidence_path")
+    BESIDE = ("evidence", "gpus", "counters", "readings", "evidence_path")
     verb = staticmethod(gpu_state_gate)
 
     def needs(self, wanted: Wanted) -> object:

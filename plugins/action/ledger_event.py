@@ -26,7 +26,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.strange
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust import policy as policies
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.grounds import standing
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event
-from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._door import VerbAction
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._for_all import ForAll
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._history import enters_service, evidence
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._machine import proven
 
@@ -34,10 +34,12 @@ from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._machine import
 _SITE = ("scheduler", "provisioner", "provisioner_url", "provisioner_cloud", "provisioner_id", "boot_mac")
 
 
-class ActionModule(VerbAction):
+class ActionModule(ForAll):
     NAME = "ledger_event"
     SPEC = SPEC
     RULES = RULES
+    #: Its name is the event's.
+    OF_ONE = ForAll.OF_ONE - {"name"}
     verb = staticmethod(ledger_event)
 
     def prepare(self, params: dict[str, Any]) -> dict[str, Any]:

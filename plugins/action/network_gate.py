@@ -23,21 +23,36 @@ class ActionModule(GateAction):
     LOADS = False
     verb = staticmethod(network_gate)
 
+    def writes(self, params: Mapping[str, Any]) -> bool:
+        return self._measures(params)
+
+    def destructive(self, params: Mapping[str, Any]) -> bool:
+        return self._measures(params)
+
+    def _measures(self, params: Mapping[str, Any]) -> bool:
+        """A look disturbs nobody; ports that are filled keep others waiting."""
+        return bool(params.get("speeds"))
+
     def needs(self, wanted: Wanted) -> object:
         return section_of(wanted)
 
     def asked(self, params: Mapping[str, Any], verdict: Mapping[str, Any]) -> dict[str, Any]:
         try:
-            return asked(params["profile"], _chosen(params), plan_of(params))
+            return asked(params["profile"], _chosen(params), plan_of(params), _speeds(params))
         except (ConfigError, KeyError, TypeError, AttributeError):  # a profile that says nothing of these links
-            return {"tests": sorted(_chosen(params)), "neighbours": plan_of(params)}
+            measured = [f"speed.{name}" for name in _speeds(params)]
+            return {"tests": sorted(_chosen(params) + measured), "neighbours": plan_of(params)}
 
     def lacking(self, params: Mapping[str, Any], verdict: Mapping[str, Any]) -> str:
-        return lacking(params["profile"], _chosen(params), plan_of(params), verdict)
+        return lacking(params["profile"], _chosen(params), plan_of(params), verdict, _speeds(params))
 
     def own(self, params: Mapping[str, Any], verdict: Mapping[str, Any]) -> Own:
-        return own(params["profile"], _chosen(params), plan_of(params))
+        return own(params["profile"], _chosen(params), plan_of(params), _speeds(params))
 
 
 def _chosen(params: Mapping[str, Any]) -> list[str]:
     return [str(name) for name in params.get("tests") or []]
+
+
+def _speeds(params: Mapping[str, Any]) -> list[str]:
+    return [str(name) for name in params.get("speeds") or []]

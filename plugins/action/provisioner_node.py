@@ -14,7 +14,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.re
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.specs import NODE_SPEC
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._approved import approved
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._deployments import deployments
-from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._door import VerbAction
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._for_all import ForAll
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._leaves import forced
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._renamed import renamed
 
@@ -22,7 +22,7 @@ from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._renamed import
 rehearse()
 
 
-class ActionModule(VerbAction):
+class ActionModule(ForAll):
     """Asks the provisioner from the controller; the run's id becomes part of a hold's token."""
 
     NAME = "provisioner_node"
@@ -33,7 +33,7 @@ class ActionModule(VerbAction):
     verb = staticmethod(node)
 
     def destructive(self, params: Mapping[str, Any]) -> bool:
-        return params["state"] in ("ready", "deployed", "released")
+        return params["state"] in ("ready", "deployed", "released", "powered_off", "restarted", *names.WORKS)
 
     def told(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """That there is a reason lets the module write to a record that nothing says is the machine's."""

@@ -9,8 +9,11 @@ from collections.abc import Mapping
 from types import ModuleType
 from typing import Any, ClassVar
 
+from ansible.module_utils.common.validation import check_type_dict
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _moved as moves
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import names
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import wanted as wants
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.specs import WAIT_SPEC
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.watch import watch
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._watched import refusal
@@ -40,7 +43,8 @@ class ActionModule(SlicedAction):
         "step": "",
         "boots": True,
     }
-    HOST_VARS = {name: f"gpufleet_{name}" for name in _OF_NODE}
+    #: What a site says to its provisioner's driver is of each host as well: one call watches them all.
+    HOST_VARS = {**{name: f"gpufleet_{name}" for name in _OF_NODE}, "driver": "enroll_driver"}
     FROM_AFTER = ("deploy_id", "booted_at")
     verb = staticmethod(watch)
 
@@ -56,12 +60,12 @@ class ActionModule(SlicedAction):
         images = {str(node.get("host")): node.get("image") for node in judged}
         # Without a declared image there is nothing that a run could have verified.
         shown = {**dict.fromkeys(images, False), **approved(self.ledger(), self.run_id, self.ids, images)}
-        known = [{**self._known(str(node.get("host")), params), **node} for node in params["nodes"]]
+        known = [{**self._known(str(node.get("host")), params), **_read(node)} for node in params["nodes"]]
         self._leave_moved_alone(params, known)
         for node in known if self._task.check_mode else []:
             node["coming"] = self._coming(str(node.get("host")))
         params["nodes"] = [{**node, "image_verified": shown.get(str(node.get("host")))} for node in known]
-        return params
+        return params if self._task.args.get("nodes") else _said_to_driver(params)
 
     def finish(self, params: Mapping[str, Any], result: dict[str, Any]) -> dict[str, Any]:
         ended = [host for host, verdict in (result.get("verdicts") or {}).items() if verdict.get("ok")]
@@ -91,3 +95,31 @@ class ActionModule(SlicedAction):
         """Check mode has enrolled it before this: of such a one its provisioner has no record."""
         befores = [one.get("before") for one in self._after(host) if isinstance(one, Mapping)]
         return any(isinstance(before, Mapping) and before.get("state") == "absent" for before in befores)
+
+
+def _read(node: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What is said to the driver, read as an option of the type dict is: also as text. What cannot be read so is told
+    as that host's verdict."""
+    try:
+        return {**node, "driver": check_type_dict(node["driver"])} if node.get("driver") else node
+    except (TypeError, ValueError):
+        return node
+
+
+def _said_to_driver(params: Mapping[str, Any]) -> dict[str, Any]:
+    """What the task says to the driver, it says of all; where it says nothing, each host's own variable does. Whose
+    nodes are no stranger's is asked of all at once: those of whom every host says so."""
+    if params.get("driver"):
+        return {**params, "nodes": [{k: v for k, v in node.items() if k != "driver"} for node in params["nodes"]]}
+    told = [_owners(node, str(params["provisioner"])) for node in params["nodes"]]
+    read = [owners for owners in told if owners is not None]
+    owners = sorted(set.intersection(*read)) if read else []
+    return {**params, **({"driver": {params["provisioner"]: {"owners": owners}}} if owners else {})}
+
+
+def _owners(node: Mapping[str, Any], provisioner: str) -> set[str] | None:
+    """None where its words cannot be read: it has its verdict by that, and is asked and written to by nobody."""
+    try:
+        return {str(one) for one in wants.own_extras(node, provisioner).get("owners") or ()}
+    except ConfigError:
+        return None

@@ -13,12 +13,13 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.contract i
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.registry import rehearse
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.specs import PXE_SPEC
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._certificate import CertifiedAction
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._for_all import ForAll
 
 # The system's CA bundle is read and the ways through the libraries are walked once, here, before the workers fork.
 rehearse()
 
 
-class ActionModule(CertifiedAction):
+class ActionModule(ForAll, CertifiedAction):
     """Sets a network boot from the controller's worker process, and can ask the node itself what it booted."""
 
     NAME = "pxe_boot"

@@ -12,12 +12,13 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.power impo
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.registry import rehearse
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.specs import POWER_SPEC
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._certificate import CertifiedAction
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._for_all import ForAll
 
 # The system's CA bundle is read and the ways through the libraries are walked once, here, before the workers fork.
 rehearse()
 
 
-class ActionModule(CertifiedAction):
+class ActionModule(ForAll, CertifiedAction):
     """Changes a machine's power from the controller's worker process."""
 
     NAME = "redfish_power"

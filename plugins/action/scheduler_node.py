@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -34,22 +34,30 @@ from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._admission impo
 )
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._beside import beside
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._bound import others
-from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._door import VerbAction
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._for_all import ForAll
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._holds import holds
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._leaves import forced
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._node_identity import read_identity
 
 
-class ActionModule(VerbAction):
+class ActionModule(ForAll):
     """Holds or resumes a node, knowing from the ledger which holds are ours."""
 
     NAME = "scheduler_node"
     SPEC = NODE
     LEAVES = True
+    #: Each waits for the one answer that its scheduler gives for all; but where that is written to node by node, for
+    #: the writes of the others, too.
+    _ASK_AT_ONCE = 1000
     TELLS = {"evidence": EVIDENCE, "hold": ("taken", "released"), "named": (NAMED,)}
     verb = staticmethod(scheduler_node)
     #: What the machine has answered that was asked for its name.
     _answer: Mapping[str, Any] | None = None
+
+    @classmethod
+    def at_once(cls, told: Callable[[str], str]) -> int:
+        by_command = told(names.OPTION) == "slurm" and not told("scheduler_url")
+        return cls._ASK_AT_ONCE if by_command or told("state") == "present" else cls.AT_ONCE
 
     def writes(self, params: Mapping[str, Any]) -> bool:
         return params["state"] != "present"
@@ -68,7 +76,8 @@ class ActionModule(VerbAction):
         known = holds(self.ledger(), {self._host: self.node_id()}, self.host_var, names=named)[self._host]
         known["known_runs"] = known["known_runs"] if self.node_id() else None
         if params["state"] == "resumed" and self.node_id():
-            if not (self._task.check_mode or self._task.delegate_to or params.get("force_reason")):
+            asks_nobody = self._task.check_mode or self._task.delegate_to or self.OF_ALL
+            if not (asks_nobody or params.get("force_reason")):
                 self._look_again()
             known = self.known_now({**params, **known})
         known["known_here"] = known["known_here"] or bool(params.get("force_reason"))

@@ -15,8 +15,9 @@ description:
   - Shows one line a stage, which is a role, with how many hosts ended it how and how long it took. What a play does
     beside its roles has a line only if it fails or takes long.
   - A failed host is reported at once, with the whole message of the task that failed.
-  - While a task takes longer than a few seconds, a line says which hosts it waits for.
-  - At the end there is one line a host.
+  - While a task takes longer than a few seconds, a line says how many hosts have ended it, at what rate, and which
+    ones it waits for.
+  - At the end there is one line a host, and the rate of the whole run.
   - With C(-v) each result is shown as well, and with C(--diff) each difference.
 options:
   first_after:
@@ -99,6 +100,14 @@ def duration_text(seconds: float) -> str:
     return f"{int(seconds) // 60} min {int(seconds) % 60:02d} s"
 
 
+def rate_text(count: int, seconds: float) -> str:
+    """How many have ended in the shortest of a second, a minute and an hour in which one has."""
+    for unit, length in (("a second", 1), ("a minute", 60), ("an hour", 3600)):
+        if count * length >= max(seconds, 1.0):
+            return f"{count * length / max(seconds, 1.0):.0f} {unit}"
+    return "less than one an hour"
+
+
 def cut(line: str, width: int) -> str:
     """A line of at most `width` columns."""
     return line if len(line) <= width else line[: max(width - 3, 1)] + "..."
@@ -149,9 +158,10 @@ class Waiting:
         self.since = 0.0
         self.due = 0.0
         self.hosts: frozenset[str] = frozenset()
+        self.ended = 0
 
     def begin(self, name: str, now: float) -> None:
-        self.name, self.since, self.due, self.hosts = name, now, now + self.first_after, frozenset()
+        self.name, self.since, self.due, self.hosts, self.ended = name, now, now + self.first_after, frozenset(), 0
 
     def line(self, now: float) -> t.Optional[str]:
         """The line that is due, if one is. It replaces whole values only, as another thread reads them."""
@@ -160,7 +170,9 @@ class Waiting:
             return None
         age = now - self.since
         self.due = now + min(max(age * (GROWTH - 1), self.first_after), LONGEST_PAUSE)
-        return f"... {duration_text(age)}: {self.name}: {names_text(hosts)}"
+        ended = self.ended
+        done = f"{ended} done, {rate_text(ended, age)}, waiting for " if ended else ""
+        return f"... {duration_text(age)}: {self.name}: {done}{names_text(hosts)}"
 
 
 class CallbackModule(CallbackBase):
@@ -254,6 +266,7 @@ class CallbackModule(CallbackBase):
     def ended(self, result: CallbackTaskResult, outcome: str) -> None:
         host = result.host.get_name()
         self.waiting.hosts = self.waiting.hosts - {host}
+        self.waiting.ended += 1
         if self.stage is not None:
             self.stage.add(host, outcome)
             if outcome != "skipped" and (self.stage.name != BETWEEN or outcome in FAILURES):
@@ -325,7 +338,9 @@ class CallbackModule(CallbackBase):
         for host in hosts:
             self.host_line(host, wide, stats.summarize(host))
         number = f"{len(hosts)} host{'s' if len(hosts) != 1 else ''}"
-        self.say(f"{number} in {duration_text(time.monotonic() - self.started)}", indent=2)
+        took = time.monotonic() - self.started
+        rate = f", {rate_text(len(hosts), took)}" if len(hosts) > 1 else ""
+        self.say(f"{number} in {duration_text(took)}{rate}", indent=2)
 
     def host_line(self, host: str, wide: int, sums: t.Mapping[str, int]) -> None:
         bad = sums["failures"] + sums["unreachable"]

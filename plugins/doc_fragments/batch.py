@@ -14,6 +14,8 @@ options:
     description:
       - The names of registered results, most often one. Only hosts for which all of them are there, and neither failed
         nor skipped, take part. Of the result of another verb for the whole batch a host's own verdict counts.
+      - Where some hosts skip a task, name it with the one before it, as in V(gate_dcgm or gate_kernel_log). For each
+        host the first of them counts that it did not skip.
       - Name the task right before this one. A host whose block was rescued is alive for Ansible, and would
         otherwise be waited for until the deadline.
     type: list

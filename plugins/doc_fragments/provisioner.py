@@ -18,12 +18,15 @@ options:
     description:
       - Its API, for instance V(http://ironic.example.com:6385), V(http://maas.example.com:5240/MAAS) or
         V(https://warewulf.example.com:9874); for xCAT the folder of its commands on the machine that runs the task,
-        V(/opt/xcat); for BCM the path of its cmsh there, V(/cm/local/apps/cmd/bin/cmsh); with C(pxe) the command that
-        the role C(netboot) installs there, V(/usr/local/bin/gpufleet-netboot).
+        V(/opt/xcat), or its web service, V(https://mn.example.com/xcatws); for BCM the path of its cmsh there,
+        V(/cm/local/apps/cmd/bin/cmsh); with C(pxe) the command that the role C(netboot) installs there,
+        V(/usr/local/bin/gpufleet-netboot).
       - Taken from the host variable C(gpufleet_provisioner_url).
     type: str
   provisioner_username:
-    description: User of an Ironic with HTTP Basic, or of Warewulf. Taken from C(gpufleet_provisioner_username).
+    description:
+      - User of an Ironic with HTTP Basic, of Warewulf, or of xCAT's web service.
+      - Taken from the host variable C(gpufleet_provisioner_username).
     type: str
   provisioner_password:
     description: Password of that user. Taken from the host variable C(gpufleet_provisioner_password).

@@ -47,6 +47,14 @@ BATCH: Spec = {
     "nodes": {"type": "list", "elements": "dict"},
 }
 
+#: Shared by the verbs that serve one host, or all hosts of a play from one task.
+FOR_ALL: Spec = {
+    "batch": {"type": "bool"},
+    "each": {"type": "dict"},
+    "after": {"type": "list", "elements": "str"},
+    "at_once": {"type": "int"},
+}
+
 #: Options that the action takes from ``gpufleet_<option>`` where the task leaves them out.
 FROM_HOST_VARS: frozenset[str] = frozenset(
     [*BMC, *PROVISIONER, *SCHEDULER, "node_id", "ledger_url"]
@@ -67,8 +75,9 @@ def spec(*parts: Mapping[str, Any], **own: Mapping[str, Any]) -> dict[str, Any]:
 
 def for_a_module(params: Mapping[str, Any]) -> dict[str, Any]:
     """What a module on another machine is given. The ledger's address, which can hold a password, is the controller's
-    alone, as all of FLEET."""
-    return {key: value for key, value in params.items() if value is not None and key not in FLEET}
+    alone, as all of FLEET; so is whom a task is for."""
+    own = {**FLEET, **FOR_ALL}
+    return {key: value for key, value in params.items() if value is not None and key not in own}
 
 
 def of_each_host(option: str, options: Mapping[str, Mapping[str, Any]]) -> tuple[str, ...]:

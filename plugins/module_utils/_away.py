@@ -16,6 +16,7 @@ import os
 import shutil
 import stat
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -40,6 +41,8 @@ AWAY_INTERVAL = 1.0
 SLOW_SECONDS, REMEMBERED_SECONDS = 5.0, 60.0
 #: Seconds within which no second answer is noted.
 _NOTED_SECONDS = 1.0
+#: By lock file, whose turn it is in this process: hundreds of threads that wait for it would each have it open.
+_TURNS: dict[str, threading.RLock] = {}
 _OWN = ("what", "address", "wanted", "seen", "do")
 
 
@@ -123,6 +126,23 @@ class Away:
                 if not self._notes.write(f"{name}.away", since):
                     return float("inf")
         return float(since) + AWAY_SECONDS - now
+
+    def once(self, what: str, ask: Callable[[], T], seconds: float) -> T:
+        """What a service has answered another host of this run not longer ago than that; else it is asked, once for all
+        who wait for it. It must be what JSON can hold.
+
+        :param what: which answer; as :meth:`heard` names a server, and what was asked of it.
+        """
+        name = hashlib.sha256(what.encode()).hexdigest()[:32]
+        with self._notes.turn(name):
+            note = self._notes.read(f"{name}.told")
+            if note and 0 <= time.monotonic() - note["at"] < seconds:
+                told: T = note["told"]
+                return told
+            began = time.monotonic()
+            told = ask()
+            self._notes.write(f"{name}.told", {"at": began, "told": told})
+            return told
 
     def _answered(self, url: str) -> None:
         """Nothing that was met before counts any more, also of a request that began before and is still out.
@@ -210,7 +230,7 @@ def _name(url: str) -> str:
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    with private.open_lock(str(path)) as lock:
+    with _TURNS.setdefault(str(path), threading.RLock()), private.open_lock(str(path)) as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 

@@ -8,10 +8,11 @@ PRIVATE to the collection. On the controller: nodes have neither PyYAML nor json
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Optional, Protocol
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, MissingLibrary
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut
@@ -33,19 +34,40 @@ else:
     HAS_JSONSCHEMA = True
 
 
-def read_checked(path: Path, schema: Path, *, what: str, page: str) -> dict[str, Any]:
+class Kept(Protocol):
+    """Whoever knows what files have been found right before, by the digest of a file and its schema."""
+
+    def get(self, digest: str) -> Optional[dict[str, Any]]: ...
+
+    def put(self, digest: str, data: Mapping[str, Any]) -> None: ...
+
+
+def read_checked(path: Path, schema: Path, *, what: str, page: str, kept: Optional[Kept] = None) -> dict[str, Any]:
     """The file's mapping.
 
     :param what: what the file is, with its article. page: where a person reads how it looks.
+    :param kept: what was found right before, and is not parsed and checked again.
     :raises ConfigError: naming file, line and key.
     """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as exc:
+        raise ConfigError(f"{what} cannot be read: {exc}", address=str(path)) from exc
+    if kept is None:
+        return _checked(text, path, schema, what, page)
+    digest = hashlib.sha256(schema.read_bytes() + b"\0" + text.encode()).hexdigest()
+    known = kept.get(digest)
+    if known is None:
+        known = _checked(text, path, schema, what, page)
+        kept.put(digest, known)
+    return known
+
+
+def _checked(text: str, path: Path, schema: Path, what: str, page: str) -> dict[str, Any]:
     if not HAS_YAML:
         raise MissingLibrary("PyYAML", why=f"{what} is YAML")
     try:
-        text = path.read_text(encoding="utf-8")
         tree, data = _parsed(text, path)
-    except (OSError, UnicodeDecodeError) as exc:
-        raise ConfigError(f"{what} cannot be read: {exc}", address=str(path)) from exc
     except yaml.YAMLError as exc:
         mark, told = getattr(exc, "problem_mark", None), getattr(exc, "problem", None) or getattr(exc, "reason", "")
         raise ConfigError(f"{path}:{mark.line + 1 if mark else 1}: no valid YAML: {told}") from exc

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import FleetError, Unreachable
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._together import Peers
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._wait import wait_until
 
 T = TypeVar("T")
@@ -51,6 +52,9 @@ class Lifeline:
     def before_write(self, what: str, *, destructive: bool, nodes: tuple[str, ...] = ()) -> str | None:
         """Called before each write. Raises if we may not. Returns the id of the evidence that allowed it."""
         return None
+
+    def still(self, nodes: Sequence[str] = ()) -> None:
+        """Called right before a write that has waited for others since it was allowed. Raises if we may no more."""
 
     def hold(self, nodes: Sequence[str]) -> None:
         """Called before a wait that comes before a write: from here on nobody else works on these nodes. Raises if
@@ -169,6 +173,7 @@ class Context:
         begun: str = "",
         moment: Callable[[], Mapping[str, Any]] | None = None,
         own_name: Callable[[], str] | None = None,
+        peers: Peers | None = None,
     ) -> None:
         self.check_mode = check_mode
         self.diff = diff
@@ -185,6 +190,8 @@ class Context:
         self.moment = moment or dict
         #: Asks the machine that answers what it calls itself; empty of a silent one. None where there is no way there.
         self.own_name = own_name
+        #: What this call has in common with those for other nodes that go on beside it, in this process.
+        self.peers = peers
         self.asked: list[str] = []
         #: What a person should know beside the result.
         self.warnings: list[str] = []

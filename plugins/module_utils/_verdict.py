@@ -226,10 +226,20 @@ class Tool:
 
 
 def as_verdict(
-    gate: str, sheet: Sheet, *, tool: Tool, started: str, evidence: str, profile: Mapping[str, Any] | None = None
+    gate: str,
+    sheet: Sheet,
+    *,
+    tool: Tool,
+    started: str,
+    evidence: str,
+    profile: Mapping[str, Any] | None = None,
+    seconds: Optional[float] = None,
 ) -> dict[str, Any]:
-    """The verdict mapping that all gates return, of the schema ``verdict.schema.json``; the worst finding first."""
-    findings = list(sheet.findings)
+    """The verdict mapping that all gates return, of the schema ``verdict.schema.json``; the worst finding first.
+
+    :param seconds: how long it took, by a clock that nobody sets; without it what lies between its two times.
+    """
+    findings, ended = list(sheet.findings), now_utc()
     if sheet.verdict != PASS and not any(finding.remedy != "none" for finding in findings):
         findings.append(_open_cells(sheet))
     findings.sort(key=lambda finding: -_RANK.get(finding.remedy, _RANK["field_diag"]))
@@ -243,10 +253,16 @@ def as_verdict(
         "tool": {"name": tool.name, "version": tool.version},
         "argv": list(tool.argv),
         "started": started,
-        "ended": now_utc(),
+        "ended": ended,
+        "duration": round(_between(started, ended) if seconds is None else seconds, 3),
         "evidence_digest": evidence,
         "profile": dict(profile or {"sku": "", "digest": ""}),
     }
+
+
+def _between(started: str, ended: str) -> float:
+    begin, end = seconds_of(started), seconds_of(ended)
+    return max(0.0, end - begin) if begin is not None and end is not None else 0.0
 
 
 def _open_cells(sheet: Sheet) -> Finding:
@@ -264,6 +280,7 @@ def inconclusive(
     remedy: str = "retest",
     started: str = "",
     profile: Mapping[str, Any] | None = None,
+    seconds: Optional[float] = None,
 ) -> dict[str, Any]:
     """A verdict of a gate that could not run."""
     sheet = Sheet()
@@ -275,6 +292,7 @@ def inconclusive(
         started=started or now_utc(),
         evidence=digest(text.encode("utf-8")),
         profile=profile,
+        seconds=seconds,
     )
 
 

@@ -16,6 +16,7 @@ author:
   - gpufleet.baremetal contributors (@gpufleet)
 extends_documentation_fragment:
   - gpufleet.baremetal.attributes
+  - gpufleet.baremetal.for_all
   - gpufleet.baremetal.bmc
   - gpufleet.baremetal.machine
 attributes:
@@ -62,9 +63,34 @@ EXAMPLES = r"""
 - name: It is the machine that the inventory means
   ansible.builtin.assert:
     that: "'serial' in bmc.machine.agrees"
+
+- name: See who is behind all BMCs of the batch
+  gpufleet.baremetal.bmc_info:
+    batch: true
+  run_once: true
+  register: bmcs
+
+- name: Those of the machines that the inventory means
+  ansible.builtin.assert:
+    that: "'serial' in bmcs.verdicts[inventory_hostname].result.machine.agrees"
 """
 
 RETURN = r"""
+verdicts:
+  description:
+    - With O(batch=true), and then alone beside C(changed). One verdict a host, by its name in the inventory. C(ok) and
+      C(changed) tell how it went, C(result) is what a task of that host's own would return.
+    - Of one that is not C(ok), C(reason) says why, C(kind) is that of the error, and C(error) is that itself. Only some
+      kinds say something of the node, see P(gpufleet.baremetal.quarantines#test).
+  returned: with O(batch=true)
+  type: dict
+  sample:
+    gpu007:
+      ok: false
+      changed: false
+      reason: "gpu007: another run works on this node: run-17"
+      kind: lease_held
+      result: {}
 address:
   description: The BMC that was asked.
   returned: always

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: collective_gate
-short_description: Judge a node by the collectives of nccl-tests over all of its GPUs
+short_description: Judge a node by the collectives of nccl-tests or rccl-tests over all of its GPUs
 version_added: "0.1.0"
 description:
   - Runs programs of nccl-tests, such as C(all_reduce_perf), over all GPUs of the node in one process, and holds the bus
-    bandwidth against the floors in the section C(collective) of the SKU's profile.
+    bandwidth against the floors in the section C(collective) of the SKU's profile. Where these say C(library=rccl), the
+    programs are those of rccl-tests, and the GPUs are AMD's.
   - Each floor says which sizes and which algorithm it is of, and so does the check. What NCCL reaches with NVLS, where
     the NVSwitches add up, is no figure of the links or of the network, and is compared with its own floor alone.
   - The rows of the table are judged, each size in and out of place; the average that nccl-tests prints is over all
@@ -34,7 +35,8 @@ attributes:
     support: none
 options:
   nccl_tests:
-    description: The folder of the programs. Without one they are looked for in the search path.
+    description:
+      - The folder of the programs of nccl-tests, or of rccl-tests. Without one they are looked for in the search path.
     type: path
   tests:
     description: The collectives to run, each with a floor in the profile. Without any it runs all of the profile.
@@ -100,7 +102,7 @@ remedy:
   type: str
   sample: field_diag
 tool:
-  description: What measured, and the version of NCCL.
+  description: What measured, and the version of NCCL or RCCL.
   returned: always
   type: dict
   sample: {name: nccl-tests, version: 2.23.4}
@@ -120,6 +122,21 @@ ended:
   returned: always
   type: str
   sample: "2026-11-20T10:00:04Z"
+duration:
+  description: How many seconds it took.
+  returned: always
+  type: float
+  sample: 4.2
+weakened:
+  description:
+    - What the profile of the site demands less of this gate than the one that is shipped for the SKU, a row each with
+      C(what), C(from), C(to), and the C(source) that the site's profile gives for it, or its own place for what it
+      leaves out. A change of which nobody knows that it demands no less is among them. At most 50 are told.
+  returned: where a profile of the site, or the option O(profile), demands less than a shipped one of the same SKU
+  type: list
+  elements: dict
+  sample:
+    - {what: collective.tests.all_reduce.minimum, from: 460, to: 430, source: ten nodes of this site}
 evidence_digest:
   description: SHA-256 over the raw outputs, exit statuses included.
   returned: always

@@ -44,8 +44,15 @@ options:
     description: The stress-ng program, 0.14 or newer.
     type: str
     default: stress-ng
+  hpl:
+    description:
+      - The command that starts HPL where the profile has C(solves), with V({ranks}) where the number of ranks belongs.
+        It is run in a folder of its own that has C(HPL.dat), and that is removed afterwards.
+    type: list
+    elements: str
+    default: [mpirun, --allow-run-as-root, -np, "{ranks}", xhpl]
   timeout:
-    description: Seconds after which the gate ends stress-ng; all loads together must fit into it.
+    description: Seconds after which the gate ends stress-ng and HPL; all of them together must fit into it.
     type: int
     default: 1800
   sysfs_path:
@@ -132,6 +139,21 @@ ended:
   returned: always
   type: str
   sample: "2026-11-20T10:00:04Z"
+duration:
+  description: How many seconds it took.
+  returned: always
+  type: float
+  sample: 4.2
+weakened:
+  description:
+    - What the profile of the site demands less of this gate than the one that is shipped for the SKU, a row each with
+      C(what), C(from), C(to), and the C(source) that the site's profile gives for it, or its own place for what it
+      leaves out. A change of which nobody knows that it demands no less is among them. At most 50 are told.
+  returned: where a profile of the site, or the option O(profile), demands less than a shipped one of the same SKU
+  type: list
+  elements: dict
+  sample:
+    - {what: gpu.count, from: 8, to: 7, source: ten nodes of this site}
 evidence_digest:
   description: SHA-256 over what the kernel told and the raw outputs, exit statuses included.
   returned: always

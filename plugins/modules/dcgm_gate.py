@@ -62,6 +62,15 @@ options:
     description: Seconds for asking each GPU alone after all failed together; V(0) leaves it out.
     type: int
     default: 600
+  health:
+    description:
+      - Asks DCGM's health watches as well (C(dcgmi health -c -j)), which tell of NVLinks, memory, temperature, power,
+        the driver and the InfoROM what no test loads. Where nobody has set them they are set before the diagnostic, and
+        cleared after it. They say nothing in their first minute, so a run takes that long at least.
+      - What they call a failure fails the node, and a warning is V(inconclusive). dcgmi ends with 0 in either case.
+      - It changes what the host engine watches, so it demands the node's lease also at level 1.
+    type: bool
+    default: false
   dcgmi:
     description: The dcgmi program.
     type: str
@@ -210,6 +219,21 @@ ended:
   returned: always
   type: str
   sample: "2026-11-20T10:00:04Z"
+duration:
+  description: How many seconds it took.
+  returned: always
+  type: float
+  sample: 4.2
+weakened:
+  description:
+    - What the profile of the site demands less of this gate than the one that is shipped for the SKU, a row each with
+      C(what), C(from), C(to), and the C(source) that the site's profile gives for it, or its own place for what it
+      leaves out. A change of which nobody knows that it demands no less is among them. At most 50 are told.
+  returned: where a profile of the site, or the option O(profile), demands less than a shipped one of the same SKU
+  type: list
+  elements: dict
+  sample:
+    - {what: gpu.count, from: 8, to: 7, source: ten nodes of this site}
 evidence_digest:
   description: SHA-256 over the raw outputs, exit statuses included.
   returned: always

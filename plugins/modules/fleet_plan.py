@@ -55,6 +55,8 @@ options:
       - How many nodes may be out of service at once. C(fleet) is for all of O(fleet); any other key is a host variable,
         such as C(gpufleet_failure_domain) or C(gpufleet_tenant), and counts for all hosts that have one value there,
         each value by itself. A host whose variable is a list is counted for each of its values.
+      - C(topology_leaf) and C(topology_block) are such variables too. A host without one is counted where
+        M(gpufleet.baremetal.topology_info) saw it last, for each leaf switch and for its NVLink domain.
       - Each is a number of nodes (V(2)), a percentage of its nodes (V(10%)), or both, of which the lesser counts, as a
         mapping with C(nodes) and C(percent). A percentage is rounded down, and is one node at least unless it is 0.
     type: dict
@@ -184,6 +186,18 @@ broken_off:
   returned: O(state=planned) and O(state=begun)
   type: bool
   sample: false
+ansible_stats:
+  description:
+    - What C(ansible.builtin.set_stats) returns, called C(gpufleet_waves). Why no wave may begin now, in short, and
+      whether it is what the waves before have shown. An automation controller hands it to the jobs that follow in a
+      workflow, and may tell it to people where the job fails.
+  returned: O(state=planned) and O(state=begun)
+  type: dict
+  sample:
+    aggregate: false
+    data:
+      gpufleet_waves: {halted: "the canary gpu001 is not in service again", broken_off: true}
+    per_host: false
 out:
   description: The hosts that are out of service now.
   returned: O(state=planned) and O(state=begun)

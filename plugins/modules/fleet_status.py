@@ -182,7 +182,10 @@ nodes:
       type: str
       sample: "GPU 0000:1b:00.0: Xid 79, fallen off the bus"
     remedy:
-      description: What is due.
+      description:
+        - What is due.
+        - Where the same finding of the same part came back after a recycle, that is more than its own, and V(rma)
+          after two of them.
       type: str
       sample: power_cycle
     attempts:
@@ -194,7 +197,7 @@ nodes:
         - Why day 2 leaves a node that is out of service to people, unless somebody says otherwise; empty where it does
           not.
         - A recycle is not the remedy of its quarantine, or was tried often enough; or the node was adopted, and no run
-          has imaged it since.
+          has imaged it since; or a person has it burned in, or no end of its soak is known.
       type: str
       sample: "no run is the remedy rma: apply it first"
     admitted_before:
@@ -355,14 +358,20 @@ groups:
 ansible_stats:
   description:
     - What C(ansible.builtin.set_stats) returns, called C(gpufleet_) and the title in lower case, such as
-      C(gpufleet_day_2). How many nodes there are, how many in each state, and at how many a run stopped. An automation
-      controller hands it to the jobs that follow in a workflow.
+      C(gpufleet_day_2). How many nodes there are, how many in each state, and at how many a run stopped; the first ten
+      hosts of each state in which something is to be done, and of those at which a run stopped. An automation
+      controller hands it to the jobs that follow in a workflow. It is of the moment, and of the last slice; where nodes
+      stand is in the ledger.
   returned: with O(report=true)
   type: dict
   sample:
     aggregate: false
     data:
-      gpufleet_status: {nodes: 200, states: {admitted: 155, discovered: 45}, stopped: 2}
+      gpufleet_status:
+        nodes: 200
+        states: {admitted: 153, discovered: 45, quarantined: 2}
+        stopped: 1
+        hosts: {quarantined: [gpu017, gpu033], stopped: [gpu033]}
     per_host: false
 lines:
   description: The summary for people.

@@ -45,7 +45,7 @@ options:
   gate:
     description: The gate that was started.
     type: str
-    choices: [dcgm_gate]
+    choices: [dcgm_gate, soak_gate]
     default: dcgm_gate
   timeout:
     description:
@@ -68,6 +68,7 @@ author:
   - gpufleet.baremetal contributors (@gpufleet)
 seealso:
   - module: gpufleet.baremetal.dcgm_gate
+  - module: gpufleet.baremetal.soak_gate
 """
 
 EXAMPLES = r"""

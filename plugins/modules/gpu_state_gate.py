@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: gpu_state_gate
-short_description: Judge a node by what nvidia-smi tells of each of its GPUs
+short_description: Judge a node by what nvidia-smi or amd-smi tells of each of its GPUs
 version_added: "0.1.0"
 description:
   - Asks C(nvidia-smi -q -x) what the driver knows of each GPU, and C(nvidia-smi nvlink) of its links, and holds that
@@ -17,6 +17,8 @@ description:
   - The section C(gpu_state) of the profile names the cells that each GPU must fill. A value that is missing, C(N/A),
     C(Not Supported), C(ERR!) or any word that nobody knows fills none, and is V(inconclusive). What tells of broken
     hardware fails the node also where the profile does not demand it.
+  - Of AMD's GPUs it asks C(amd-smi list), C(static), C(metric) and C(bad-pages), where the section says C(tool)
+    V(amd-smi); it looks at uncorrected and deferred errors, bad pages, partitions, memory, power and PCIe.
   - An idle PCIe link that has stepped down to save power is no failure; what it trained for is judged, and under load
     what it runs at. Clocks that are low since a loaded GPU has reached its power limit are none either; a limit
     below that of the profile is, where its cell C(power) is demanded.
@@ -38,8 +40,12 @@ options:
     description: The nvidia-smi program.
     type: str
     default: nvidia-smi
+  amd_smi:
+    description: The amd-smi program.
+    type: str
+    default: amd-smi
   timeout:
-    description: Seconds for all calls of nvidia-smi together. A GPU that hangs makes it hang.
+    description: Seconds for all calls of the tool together. A GPU that hangs makes it hang.
     type: int
     default: 120
   again_timeout:
@@ -133,6 +139,21 @@ ended:
   returned: always
   type: str
   sample: "2026-11-20T10:00:04Z"
+duration:
+  description: How many seconds it took.
+  returned: always
+  type: float
+  sample: 4.2
+weakened:
+  description:
+    - What the profile of the site demands less of this gate than the one that is shipped for the SKU, a row each with
+      C(what), C(from), C(to), and the C(source) that the site's profile gives for it, or its own place for what it
+      leaves out. A change of which nobody knows that it demands no less is among them. At most 50 are told.
+  returned: where a profile of the site, or the option O(profile), demands less than a shipped one of the same SKU
+  type: list
+  elements: dict
+  sample:
+    - {what: gpu.count, from: 8, to: 7, source: ten nodes of this site}
 evidence_digest:
   description: SHA-256 over the raw outputs, exit statuses included.
   returned: always
@@ -182,6 +203,19 @@ counters:
       uptime: 812.4
       ecc_volatile_dram: 0
       hw_thermal_us: 0
+readings:
+  description: What each GPU shows just now, in W, degrees Celsius and MHz; what it does not tell is not there.
+  returned: when nvidia-smi was run
+  type: list
+  elements: dict
+  sample:
+    - gpu: 0
+      uuid: GPU-3f0d4c4e-0a9e-4f7c-8f0e-2f6f4b1d9a51
+      power: 70.12
+      temperature: 34.0
+      memory_temperature: 44.0
+      clock: 1980.0
+      memory_clock: 2619.0
 evidence_path:
   description: Where the raw outputs lie; empty without O(evidence_path).
   returned: when nvidia-smi was run

@@ -278,6 +278,11 @@ ended:
   returned: always
   type: str
   sample: "2026-01-31T08:00:01.000Z"
+duration:
+  description: How many seconds it took.
+  returned: always
+  type: float
+  sample: 4.2
 evidence_digest:
   description: Digest over everything that was read.
   returned: always

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: kernel_log_gate
-short_description: Judge a node by the Xid and SXid errors in its kernel log
+short_description: Judge a node by the errors in its kernel log
 version_added: "0.1.0"
 description:
   - Reads the kernel log of this boot from C(/dev/kmsg), else from the journal, and looks for what NVIDIA's driver
     reports there - Xid of GPUs, SXid of NVSwitches, GPUs that fell off the bus, and crashes of the kernel.
+  - It looks as well for errors of PCIe (AER, DPC), machine checks, reports of the firmware, memory (EDAC), NVMe drives
+    and AMD's GPUs. What was corrected is told, and fails the node only where it goes on and on.
   - It fails closed. A log that cannot be read, is empty, lost records, begins after the start of the window, ends
     before now, or is of another boot is V(inconclusive), and so is an unknown SKU.
   - Each GPU is blamed once, for the first error that is no consequence of another. An Xid that the catalogue does not
@@ -146,6 +148,11 @@ ended:
   returned: always
   type: str
   sample: "2026-11-20T10:00:04Z"
+duration:
+  description: How many seconds it took.
+  returned: always
+  type: float
+  sample: 4.2
 evidence_digest:
   description: SHA-256 over the raw outputs, exit statuses included.
   returned: always

@@ -18,6 +18,7 @@ description:
     V(wiping) always are, since each begins anew.
 extends_documentation_fragment:
   - gpufleet.baremetal.attributes
+  - gpufleet.baremetal.for_all
   - gpufleet.baremetal.ledger
 attributes:
   check_mode:
@@ -144,9 +145,33 @@ EXAMPLES = r"""
     name: handover
     data:
       text: PSU 2 was swapped
+
+- name: Record that the imaging of all nodes begins, each with the image of its own
+  gpufleet.baremetal.ledger_event:
+    batch: true
+    state: imaging
+    each:
+      data: deploy_told
+  run_once: true
+  register: imaging
 """
 
 RETURN = r"""
+verdicts:
+  description:
+    - With O(batch=true), and then alone beside C(changed). One verdict a host, by its name in the inventory. C(ok) and
+      C(changed) tell how it went, C(result) is what a task of that host's own would return.
+    - Of one that is not C(ok), C(reason) says why, C(kind) is that of the error, and C(error) is that itself. Only some
+      kinds say something of the node, see P(gpufleet.baremetal.quarantines#test).
+  returned: with O(batch=true)
+  type: dict
+  sample:
+    gpu007:
+      ok: false
+      changed: false
+      reason: "gpu007: another run works on this node: run-17"
+      kind: lease_held
+      result: {}
 lifted:
   description: The numbers of the verdicts that were lifted; empty where none stood.
   returned: with O(kind=lift)

@@ -16,9 +16,13 @@ description:
   - A port that is up and runs below its rate fails the node, as does one that is not there.
   - Errors are counted from one look to the next. A counter that is at its end (C(link_downed) at 255) counts no more,
     so that it is V(inconclusive), and never no error.
-  - It sends nothing over the ports, and measures no bandwidth. It disturbs nobody, and may look at a node in service.
-  - It needs nothing on the node but the Python standard library, and C(lldpctl) of lldpd 1.0 or newer where
-    O(neighbours) is given.
+  - Where the profile limits the bit error rate of a port, mlxlink is asked for it, and for the time of which it is.
+    A rate of too few bits to tell the limit is V(inconclusive).
+  - Without O(speeds) it sends nothing over the ports. It disturbs nobody then, and may look at a node in service.
+  - With O(speeds) it measures what ports carry, each by itself and against its line rate. That fills them, so the node
+    has to be drained. A speed counts only where the kernel saw the data leave by that very port.
+  - It needs nothing on the node but the Python standard library, C(lldpctl) of lldpd 1.0 or newer where O(neighbours)
+    is given, and iperf3 3.10 or newer or perftest where O(speeds) asks for them.
 extends_documentation_fragment:
   - gpufleet.baremetal.attributes
   - gpufleet.baremetal.ledger
@@ -27,7 +31,7 @@ extends_documentation_fragment:
 attributes:
   check_mode:
     support: full
-    details: It only looks.
+    details: It only looks; what O(speeds) names is not measured, and the verdict is V(inconclusive) then.
   diff_mode:
     support: none
 options:
@@ -46,6 +50,37 @@ options:
     description: The program of lldpd that tells its neighbours.
     type: str
     default: lldpctl
+  mlxlink:
+    description:
+      - The program that tells bit error rates, of NVIDIA's firmware tools (C(mlxlink) of MFT, or C(mstlink)). It is
+        run, as root, for the ports of links whose part of the profile names C(effective_ber) or C(symbol_ber), and for
+        no others.
+    type: str
+    default: mlxlink
+  speeds:
+    description:
+      - The speeds to measure, each by its name in the profile. Without any nothing is sent over the ports.
+    type: list
+    elements: str
+  servers:
+    description:
+      - By port the address of a server that waits at the other end, such as V(10.0.0.9) or V(10.0.0.9:5202), and
+        V([fd00::9]:5202).
+      - Each Ethernet port that is measured must have an iperf3 that nobody else uses meanwhile. A port of an RDMA
+        device that has none is measured against the next port of its links, on this very node.
+    type: dict
+  iperf3:
+    description: The program that measures Ethernet ports.
+    type: str
+    default: iperf3
+  ib_write_bw:
+    description: The program of perftest that measures ports of RDMA devices.
+    type: str
+    default: ib_write_bw
+  speed_timeout:
+    description: Seconds that all of O(speeds) may take.
+    type: int
+    default: 900
   timeout:
     description: Seconds after which the gate ends lldpctl.
     type: int
@@ -67,6 +102,10 @@ EXAMPLES = r"""
     neighbours:
       ens1f0np0: leaf01 Ethernet1/1
       ens2f0np0: leaf02 Ethernet1/1
+
+- name: Measure each rail against the next one, on a node that is drained
+  gpufleet.baremetal.network_gate:
+    speeds: [rail_write]
 """
 
 RETURN = r"""
@@ -116,7 +155,7 @@ tool:
   type: dict
   sample: {name: kernel and lldpctl, version: ""}
 argv:
-  description: The command that was run; empty where lldpctl was not asked.
+  description: The first command that was run; empty where there was none.
   returned: always
   type: list
   elements: str
@@ -131,6 +170,21 @@ ended:
   returned: always
   type: str
   sample: "2026-11-20T10:00:04Z"
+duration:
+  description: How many seconds it took.
+  returned: always
+  type: float
+  sample: 4.2
+weakened:
+  description:
+    - What the profile of the site demands less of this gate than the one that is shipped for the SKU, a row each with
+      C(what), C(from), C(to), and the C(source) that the site's profile gives for it, or its own place for what it
+      leaves out. A change of which nobody knows that it demands no less is among them. At most 50 are told.
+  returned: where a profile of the site, or the option O(profile), demands less than a shipped one of the same SKU
+  type: list
+  elements: dict
+  sample:
+    - {what: gpu.count, from: 8, to: 7, source: ten nodes of this site}
 evidence_digest:
   description: SHA-256 over what the kernel told and the raw output, exit status included.
   returned: always

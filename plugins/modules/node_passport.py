@@ -88,7 +88,9 @@ options:
         elements: str
         default: [image_verify, dcgm_gate, kernel_log_gate]
       max_gate_age:
-        description: Seconds that a gate's pass may be old when the passport is issued.
+        description:
+          - Seconds that a gate's pass may be old when the passport is issued. Where it is less than two weeks, those of
+            C(soak_gate) are two weeks, and begin after the hours that it was asked for.
         type: int
         default: 86400
       max_lifetime:

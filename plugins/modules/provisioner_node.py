@@ -31,6 +31,7 @@ requirements:
   - netaddr >= 1.0 (Ironic, MAAS and Warewulf)
 extends_documentation_fragment:
   - gpufleet.baremetal.attributes
+  - gpufleet.baremetal.for_all
   - gpufleet.baremetal.bmc
   - gpufleet.baremetal.ledger
   - gpufleet.baremetal.provisioner
@@ -53,6 +54,26 @@ options:
         on Warewulf the token is a tag of the node; on xCAT and BCM it is a word in a field of the node, which keeps
         our own runs and nobody else.
       - V(serviceable) lifts that, if the hold is ours.
+      - V(annotated) writes O(annotations), wherever the node stands; what cannot be written there now is in
+        RV(deferred).
+      - V(inspected), V(tested), V(cleaned), V(serviced), V(rescued) and V(unrescued) begin work of the provisioner's
+        own with the machine, each time that they are asked for, unless it is under way. The end of it is waited for by
+        M(gpufleet.baremetal.provisioner_wait) with C(until=settled). They demand what a deployment demands of a node
+        that may be at work, since most of them boot it. Ironic does all but V(tested), MAAS V(inspected), V(tested),
+        V(rescued), V(unrescued) and V(aborted); where a provisioner does not, the task fails with error kind
+        V(unsupported) before anything is asked.
+      - V(inspected) looks at the hardware anew. V(tested) runs the tests of MAAS, on a deployed machine as well, whose
+        deployment it keeps. V(cleaned) runs steps of Ironic's own (firmware, BIOS and RAID settings, burn-in) on a node
+        that is not deployed, which is V(enrolled) afterwards; V(ready) leads on. V(serviced) runs such steps on a
+        deployed node, which stays so. V(rescued) boots a rescue system beside what is deployed, V(unrescued) ends that.
+      - V(aborted) ends a deployment of ours that hangs at MAAS, which has the machine allocated to us afterwards;
+        V(deployed) deploys it anew, V(released) gives it back. Where nothing is being deployed there, nothing is done.
+      - V(powered_on), V(powered_off) and V(restarted) switch the machine's power by way of the provisioner, at once and
+        without asking what runs on it to end, and wait until that is told of the BMC. V(restarted) is off, which is
+        seen, then on, which is seen. They are for a site that lets nobody else switch power;
+        M(gpufleet.baremetal.redfish_power) asks the BMC itself. Ironic, MAAS, xCAT and BCM do it; elsewhere the task
+        fails with error kind V(unsupported) before anything is asked. To switch it off demands what a deployment
+        demands of a node that may be at work; while the provisioner is at work with the machine it is refused.
       - V(left) and V(moved) are the two ends of a way from one provisioner to another, for the playbook
         C(migrate_provisioner). V(left) is asked of the old one. It is refused where that may still boot the node or
         wipe it; else a hold there, which no run lifts, says where the node went, and is read back. V(moved) is asked of
@@ -61,7 +82,26 @@ options:
         V(evidence_missing), unless O(force_reason) is given.
     type: str
     required: true
-    choices: [enrolled, ready, deployed, released, maintenance, serviceable, left, moved]
+    choices:
+      - enrolled
+      - ready
+      - deployed
+      - released
+      - maintenance
+      - serviceable
+      - annotated
+      - inspected
+      - tested
+      - cleaned
+      - serviced
+      - rescued
+      - unrescued
+      - aborted
+      - powered_on
+      - powered_off
+      - restarted
+      - left
+      - moved
   provisioner_id:
     description:
       - The node's name or id at the provisioner. Taken from the host variable C(gpufleet_provisioner_id), else O(name).
@@ -110,12 +150,22 @@ options:
         C(instance_info) that say which bytes are deployed (C(kernel), C(ramdisk), C(boot_iso), C(stage2),
         C(ks_template), and each C(image_*) but C(image_download_source) and C(image_request_authorization*)) are taken
         only with O(force_reason), since no M(gpufleet.baremetal.image_verify) has seen them.
+      - For Ironic also C(traits), which the node gets besides those that it has, and by which deploy templates and
+        runbooks are given to it; C(clean_steps) and C(service_steps), lists of mappings with C(interface), C(step) and
+        C(args), or C(runbook), the name of one there, for V(cleaned) and V(serviced); C(disable_ramdisk) for
+        V(cleaned); and C(deploy_steps), which go with a deployment. Those of the interface C(deploy) are taken only
+        with O(force_reason).
       - For MAAS C(distro_series), C(hwe_kernel), C(ephemeral_deploy), C(enable_ssh), C(skip_bmc_config),
         C(skip_networking), C(skip_storage), C(commissioning_scripts), C(testing_scripts), C(secure_erase),
-        C(quick_erase), C(power_parameters), and C(owners). C(testing_scripts) and C(enable_ssh) hold as well for a
-        machine that failed its tests, which is tested anew before it goes on. C(secure_erase) and C(quick_erase) say
-        how a release with O(erase) erases, and make none erase. C(distro_series), a stock image in place of O(image),
-        is likewise taken only with O(force_reason).
+        C(quick_erase), C(power_parameters), C(tags), C(is_dpu), C(override_failed_testing), and C(owners).
+        C(testing_scripts) and C(enable_ssh) hold as well for O(state=tested), and for a machine that failed its tests,
+        which is tested anew before it goes on. C(secure_erase) and C(quick_erase) say how a release with O(erase)
+        erases, and make none erase.
+        C(distro_series), a stock image in place of O(image), is likewise taken only with O(force_reason).
+      - For MAAS C(override_failed_testing) lets a machine that failed its tests go on without being tested anew. It is
+        taken with O(force_reason) alone.
+      - For MAAS C(tags) must be there, and have no definition; others that the machine has stay. C(is_dpu) enters a
+        BlueField-3 by its own BMC, with C(cpu_arch) C(arm64); MAAS erases none, so that O(erase) is refused for it.
       - For Warewulf C(profiles), the list of the node's profiles; C(network), the name of the network device to boot
         over, with its C(device), C(ipaddr), C(netmask) and C(gateway); and C(owners), a list of values of the tag
         C(owner) that are ours.
@@ -132,10 +182,10 @@ options:
     default: {}
   annotations:
     description:
-      - Marks to write at the provisioner, with O(state=deployed); an empty value removes one. Ironic keeps them in
-        C(extra); MAAS as workload annotations, which are there while the node is deployed, and gone when released;
-        Warewulf as tags of the node; xCAT in C(usercomment); BCM in C(userdefined1); our own boot server in the node's
-        record.
+      - Marks to write at the provisioner, with O(state=deployed) or O(state=annotated); an empty value removes one.
+        Ironic keeps them in C(extra); MAAS as workload annotations, which are there while the node is deployed and not
+        locked, and gone when released; Warewulf as tags of the node; xCAT in C(usercomment); BCM in C(userdefined1);
+        our own boot server in the node's record.
     type: dict
     default: {}
   why:
@@ -196,6 +246,14 @@ options:
       - A deployed node that still has one of them is ours, also where an order of ours to release it did not reach it.
     type: list
     elements: str
+  known_works:
+    description:
+      - What the ledger has had this provisioner do with this node, of V(serviced), V(rescued) and V(unrescued), since
+        it was deployed or adopted. Filled in by the action on the controller.
+      - Of an adopted node that is at such work at Ironic, which dates it as it does a deployment, this alone says that
+        it is ours. What somebody else rescued or services is left alone.
+    type: list
+    elements: str
   known_former_serials:
     description:
       - The serials of boards that were swapped out of this machine, as M(gpufleet.baremetal.node_identity) was told,
@@ -233,6 +291,9 @@ options:
     type: str
     choices: [on_create, always]
     default: on_create
+  rescue_password:
+    description: The password of the rescue system, with O(state=rescued). Ironic wants one.
+    type: str
   leave:
     description: Until when the module on another machine may write, and what an earlier part of this call has ordered.
       Filled in by the action on the controller, for a task that is delegated.
@@ -297,6 +358,34 @@ EXAMPLES = r"""
       ip: 10.141.0.17
   delegate_to: head.example.com
 
+- name: Write new firmware and burn the CPUs in, before the node is made ready at Ironic
+  gpufleet.baremetal.provisioner_node:
+    state: cleaned
+    driver:
+      clean_steps:
+        - interface: firmware
+          step: update
+          args:
+            settings:
+              - component: bmc
+                url: https://images.example.com/bmc-1.20.bin
+        - interface: deploy
+          step: burnin_cpu
+
+- name: Wait for the end of it
+  gpufleet.baremetal.provisioner_wait:
+    until: settled
+
+- name: Run two tests of MAAS on the machine
+  gpufleet.baremetal.provisioner_node:
+    state: tested
+    driver:
+      testing_scripts: [memtester, smartctl-validate]
+
+- name: Restart a node that hangs, where nobody but the provisioner may switch its power
+  gpufleet.baremetal.provisioner_node:
+    state: restarted
+
 - name: Take the node out of the provisioner's care, to power cycle it through its BMC
   gpufleet.baremetal.provisioner_node:
     state: maintenance
@@ -328,9 +417,41 @@ EXAMPLES = r"""
       device: eno1
       ipaddr: 10.8.0.18
       netmask: 255.255.255.0
+
+- name: Enrol all nodes of the batch, each with what its own rows say to the driver
+  gpufleet.baremetal.provisioner_node:
+    batch: true
+    state: ready
+    each:
+      driver: enroll_driver
+  run_once: true
+  register: enrolled
+
+- name: Begin the deployment of those that are enrolled
+  gpufleet.baremetal.provisioner_node:
+    batch: true
+    after: [enrolled]
+    state: deployed
+  run_once: true
+  register: deploying
 """
 
 RETURN = r"""
+verdicts:
+  description:
+    - With O(batch=true), and then alone beside C(changed). One verdict a host, by its name in the inventory. C(ok) and
+      C(changed) tell how it went, C(result) is what a task of that host's own would return.
+    - Of one that is not C(ok), C(reason) says why, C(kind) is that of the error, and C(error) is that itself. Only some
+      kinds say something of the node, see P(gpufleet.baremetal.quarantines#test).
+  returned: with O(batch=true)
+  type: dict
+  sample:
+    gpu007:
+      ok: false
+      changed: false
+      reason: "gpu007: another run works on this node: run-17"
+      kind: lease_held
+      result: {}
 provisioner_id:
   description: The node's id at the provisioner; empty where check mode predicts a new one.
   returned: success
@@ -359,6 +480,11 @@ step:
       booted from the network by others, since its provisioner boots nothing.
   returned: success, with another state than V(left) and V(moved)
   type: str
+power:
+  description: The machine's power afterwards, as the provisioner is told of its BMC.
+  returned: success, with O(state=powered_on), O(state=powered_off), O(state=restarted)
+  type: str
+  sample: "on"
 ordered:
   description:
     - What was ordered of the provisioner with that, V(deployed) or V(released); empty where no more than a step on the

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: provisioner_wait
-short_description: Wait until a batch of nodes is ready, deployed or released
+short_description: Wait until a batch of nodes is ready, deployed, released or left in peace
 version_added: "0.1.0"
 description:
   - Watches all hosts of the batch in one task, with one list request a poll (MAAS answers for 50 nodes a request).
@@ -48,10 +48,15 @@ attributes:
     support: none
 options:
   until:
-    description: What is waited for. A node that has gone beyond it is fine.
+    description:
+      - What is waited for. A node that has gone beyond it is fine.
+      - V(settled) is the end of work that M(gpufleet.baremetal.provisioner_node) has begun (C(inspected), C(tested),
+        C(cleaned), C(serviced), C(rescued), C(unrescued), C(aborted)). It sends no node on, and is no word on whose a
+        node is. What failed, stands still for a person, is gone, reserved, retired or broken, or unknown to the driver
+        is not fine.
     type: str
     required: true
-    choices: [ready, deployed, released]
+    choices: [ready, deployed, released, settled]
   timeout:
     description: Seconds for the whole batch.
     type: float
@@ -61,7 +66,10 @@ options:
     type: float
     default: 10.0
   driver:
-    description: As in M(gpufleet.baremetal.provisioner_node), for all nodes that have none of their own.
+    description:
+      - As in M(gpufleet.baremetal.provisioner_node), for all nodes that have none of their own.
+      - Where neither the task nor its O(nodes) say anything of it, what each host's variable C(enroll_driver) says; of
+        V(owners) in it those that all hosts name.
     type: dict
     default: {}
   erase:

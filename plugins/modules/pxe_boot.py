@@ -26,6 +26,7 @@ author:
   - gpufleet.baremetal contributors (@gpufleet)
 extends_documentation_fragment:
   - gpufleet.baremetal.attributes
+  - gpufleet.baremetal.for_all
   - gpufleet.baremetal.ledger
   - gpufleet.baremetal.bmc
   - gpufleet.baremetal.machine
@@ -122,9 +123,39 @@ EXAMPLES = r"""
     bmc_username: admin
     bmc_password: "{{ lookup('ansible.builtin.env', 'BMC_PASSWORD') }}"
     mode: uefi
+
+- name: Boot all machines of the batch from the network that the task before has powered off
+  gpufleet.baremetal.redfish_power:
+    batch: true
+    state: force_off
+  run_once: true
+  register: powered_off
+
+- name: Boot them from the network
+  gpufleet.baremetal.pxe_boot:
+    batch: true
+    after: [powered_off]
+    power: "on"
+  run_once: true
+  register: booting
 """
 
 RETURN = r"""
+verdicts:
+  description:
+    - With O(batch=true), and then alone beside C(changed). One verdict a host, by its name in the inventory. C(ok) and
+      C(changed) tell how it went, C(result) is what a task of that host's own would return.
+    - Of one that is not C(ok), C(reason) says why, C(kind) is that of the error, and C(error) is that itself. Only some
+      kinds say something of the node, see P(gpufleet.baremetal.quarantines#test).
+  returned: with O(batch=true)
+  type: dict
+  sample:
+    gpu007:
+      ok: false
+      changed: false
+      reason: "gpu007: another run works on this node: run-17"
+      kind: lease_held
+      result: {}
 before:
   description: The power state and the boot override that were found.
   returned: always

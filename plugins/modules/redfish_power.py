@@ -20,6 +20,7 @@ author:
   - gpufleet.baremetal contributors (@gpufleet)
 extends_documentation_fragment:
   - gpufleet.baremetal.attributes
+  - gpufleet.baremetal.for_all
   - gpufleet.baremetal.ledger
   - gpufleet.baremetal.bmc
   - gpufleet.baremetal.machine
@@ -87,9 +88,31 @@ EXAMPLES = r"""
     state: cycle
     force_reason: new machine, not yet in any scheduler
   delegate_to: oob-jump.example.com
+
+- name: Power all machines of the batch on
+  gpufleet.baremetal.redfish_power:
+    batch: true
+    state: "on"
+  run_once: true
+  register: powered
 """
 
 RETURN = r"""
+verdicts:
+  description:
+    - With O(batch=true), and then alone beside C(changed). One verdict a host, by its name in the inventory. C(ok) and
+      C(changed) tell how it went, C(result) is what a task of that host's own would return.
+    - Of one that is not C(ok), C(reason) says why, C(kind) is that of the error, and C(error) is that itself. Only some
+      kinds say something of the node, see P(gpufleet.baremetal.quarantines#test).
+  returned: with O(batch=true)
+  type: dict
+  sample:
+    gpu007:
+      ok: false
+      changed: false
+      reason: "gpu007: another run works on this node: run-17"
+      kind: lease_held
+      result: {}
 before:
   description: The power state that was found.
   returned: always

@@ -42,6 +42,7 @@ description:
 author: gpufleet.baremetal contributors (@gpufleet)
 extends_documentation_fragment:
   - gpufleet.baremetal.attributes
+  - gpufleet.baremetal.for_all
   - gpufleet.baremetal.ledger
   - gpufleet.baremetal.scheduler
 attributes:
@@ -60,7 +61,10 @@ options:
         is newer than its last imaging and its last quarantine, a state from which C(admitted) is allowed, and no
         failure that stands against it; or O(force_reason). A last look of this run that is older than 600 s is renewed
         over the host's own connection, where the task is not delegated. The kernel log is read anew then, by
-        M(gpufleet.baremetal.kernel_log_gate) with what C(module_defaults) say for it, and has to pass.
+        M(gpufleet.baremetal.kernel_log_gate) with what C(module_defaults) say for it, and has to pass. A node that all
+        topologies lack which its partitions of Slurm go by would stand idle for good, and is refused without
+        O(force_reason); a topology in a form that cannot be read is told in C(warnings), and refuses nobody.
+        M(gpufleet.baremetal.topology_file) writes it. slurmrestd cannot be asked for that.
       - V(present) only looks.
     type: str
     choices: [held, resumed, present]
@@ -282,9 +286,37 @@ EXAMPLES = r"""
     scheduler_node: gpu007
   delegate_to: login1
   register: seen
+
+- name: Hold all nodes of the batch
+  gpufleet.baremetal.scheduler_node:
+    batch: true
+    state: held
+    why: reimage
+  run_once: true
+  register: hold
+
+- name: Each host reads its own verdict
+  ansible.builtin.assert:
+    that: hold.verdicts[inventory_hostname].ok
+    fail_msg: "{{ hold.verdicts[inventory_hostname].reason }}"
 """
 
 RETURN = r"""
+verdicts:
+  description:
+    - With O(batch=true), and then alone beside C(changed). One verdict a host, by its name in the inventory. C(ok) and
+      C(changed) tell how it went, C(result) is what a task of that host's own would return.
+    - Of one that is not C(ok), C(reason) says why, C(kind) is that of the error, and C(error) is that itself. Only some
+      kinds say something of the node, see P(gpufleet.baremetal.quarantines#test).
+  returned: with O(batch=true)
+  type: dict
+  sample:
+    gpu007:
+      ok: false
+      changed: false
+      reason: "gpu007: another run works on this node: run-17"
+      kind: lease_held
+      result: {}
 scheduler_node:
   description: The name that the scheduler was asked for.
   returned: success

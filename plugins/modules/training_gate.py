@@ -157,6 +157,21 @@ ended:
   returned: always
   type: str
   sample: "2026-11-20T10:00:04Z"
+duration:
+  description: How many seconds it took.
+  returned: always
+  type: float
+  sample: 4.2
+weakened:
+  description:
+    - What the profile of the site demands less of this gate than the one that is shipped for the SKU, a row each with
+      C(what), C(from), C(to), and the C(source) that the site's profile gives for it, or its own place for what it
+      leaves out. A change of which nobody knows that it demands no less is among them. At most 50 are told.
+  returned: where a profile of the site, or the option O(profile), demands less than a shipped one of the same SKU
+  type: list
+  elements: dict
+  sample:
+    - {what: gpu.count, from: 8, to: 7, source: ten nodes of this site}
 evidence_digest:
   description: SHA-256 over the raw outputs, exit statuses included.
   returned: always

@@ -21,6 +21,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.last_loo
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.statement import deployment_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import FAIL, PASS
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._history import evidence
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._soaking import soaks
 
 
 def lacks(ledger: Ledger, node_id: str, *, looked: bool = True) -> str:
@@ -35,10 +36,19 @@ def lacks(ledger: Ledger, node_id: str, *, looked: bool = True) -> str:
     known = {"passport": found["stored"], "imaging": found["imaged"], "quarantined": found["quarantined"]}
     # Another run may have found something since the last look: in service the node would take jobs before it is told.
     known["standing"] = standing(found, policies.of_passport(found["stored"]))
-    missing = bar_to_service(state["name"] if state else "discovered", known, ledger.now())
+    missing = bar_to_service(state["name"] if state else "discovered", known, ledger.now()) or _soak(
+        ledger, node_id, found["imaged"]
+    )
     if not missing and found["imaged"] and _deployment_of(found["stored"]) != found["deploy_id"]:
         return "a passport of the deployment that the node was imaged by (node_passport with state issued)"
     return missing or (_unseen(ledger, node_id, found["stored"]) if looked else "")
+
+
+def _soak(ledger: Ledger, node_id: str, imaged: Mapping[str, Any] | None) -> str:
+    """Jobs would run beside it."""
+    if not soaks(ledger, node_id, imaged):
+        return ""
+    return "the end of its soak (the playbook burn_in, which waits for it, or ends it with burn_in_stop)"
 
 
 def _unseen(ledger: Ledger, node_id: str, passport: Mapping[str, Any]) -> str:

@@ -39,6 +39,8 @@ from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._elected import
 
 #: So long a ledger that is away is asked for before a batch is watched.
 _AWAY_SECONDS = 30.0
+#: Between several results of which the first counts that a host has not skipped.
+_OR = " or "
 
 
 class BatchAction(VerbAction):
@@ -175,7 +177,7 @@ class BatchAction(VerbAction):
 
         :raises ConfigError: naming it.
         """
-        for name in map(str, self._params.get("after") or []):
+        for name in (name for names in self._params.get("after") or [] for name in str(names).split(_OR)):
             if any(self.host_var(name, host) is not None for host in alive) or name in _registered(self._task):
                 continue
             raise ConfigError(
@@ -186,8 +188,16 @@ class BatchAction(VerbAction):
             )
 
     def _after(self, host: str) -> list[Any]:
-        """What this host has of the results that the option ``after`` names."""
-        return [self.host_var(str(name), host) for name in self._params.get("after") or []]
+        """What this host has of the results that ``after`` names; of several the first that was not skipped."""
+        return [self._first_of(str(names).split(_OR), host) for names in self._params.get("after") or []]
+
+    def _first_of(self, names: Sequence[str], host: str) -> Any:
+        """One that is not there yet is no reason to go on with the next: the host has not come so far."""
+        for name in names:
+            found = self.host_var(name, host)
+            if not (isinstance(found, Mapping) and found.get("skipped")):
+                break
+        return found
 
     def _node(self, host: str) -> dict[str, Any]:
         node: dict[str, Any] = {"host": host}

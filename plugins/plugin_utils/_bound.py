@@ -94,6 +94,13 @@ def others(ledger: Ledger, name: str, node_id: str) -> list[dict[str, str]]:
     return [{"host": ledger.name(one), **bound.place.data()} for one, bound in same.items()]
 
 
+def namesake(ledger: Ledger, name: str, node_id: str) -> str:
+    """The host of the machine that is the scheduler's node of this name by our ledger, where this one is not."""
+    if bindings(ledger, [node_id])[node_id].name == name:
+        return ""
+    return next((one["host"] for one in others(ledger, name, node_id)), "")
+
+
 # -- what binds it -------------------------------------------------------------------------------------------------
 
 

@@ -34,6 +34,8 @@ class CertifiedAction(VerbAction):
 
     #: Whether this verb may fix a certificate: one that only reads, and is meant for the first look at a BMC.
     FIXES: ClassVar[bool] = False
+    #: pyghmi keeps one event loop for all sessions of a process, which is turned by whoever waits.
+    TAKES_TURNS = {"bmc_protocol": ("ipmi",)}
 
     def prepare(self, params: dict[str, Any]) -> dict[str, Any]:
         # One spelling, before anything is held against it: what the driver takes for a fixed certificate is one here.

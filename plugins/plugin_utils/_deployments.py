@@ -18,6 +18,7 @@ NOTHING: Mapping[str, Any] = {
     "known_deployed": False,
     "known_deploy_ids": [],
     "known_stamps": [],
+    "known_works": [],
     "known_former_serials": [],
     "known_at": {},
 }
@@ -27,7 +28,8 @@ def deployments(ledger: Ledger, ids: Mapping[str, str]) -> dict[str, dict[str, A
     """The options of NOTHING by host; ids: node id by host, empty where the ledger has none.
 
     known_runs: that ever announced a write to the provisioner for this node. known_deployed: it was deployed by us, or
-    adopted, and not given back since; by which ids and stamps that is known. known_former_serials: of boards that were
+    adopted, and not given back since; by which ids and stamps that is known. known_works: what we have had done on it
+    since. known_former_serials: of boards that were
     swapped out of it, by one of which its record may know it until the next deployment. known_at: at which provisioner.
     """
     there = {host: node_id for host, node_id in ids.items() if node_id}
@@ -44,5 +46,6 @@ def _of(notes: Noted, runs: list[str]) -> dict[str, Any]:
         "known_deployed": notes.stands,
         "known_deploy_ids": notes.known_ids,
         "known_stamps": notes.stamps,
+        "known_works": sorted(notes.works),
         "known_at": dict(notes.place),
     }

@@ -10,30 +10,30 @@ how long its job may run and what that was asked; on the node ``_gate/detached.p
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, FleetError, NotOurs
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.job import STALE_SECONDS
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.names import DETACHED
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.watch import ENDING_SECONDS, FROM_START
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._moment import Moment
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._shape import beside
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import answer, inconclusive, json_digest
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import json_digest
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._collects import Collects
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._gate import GateAction, reference
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._in_force import of_the_site, used, weakened_of
 
-#: The states with which a node's diagnostics begin anew.
-_BEGINS = ("imaging", "validating")
-_BESIDE = ("event", "seconds", "reason")
 #: What is kept of a job's start: what is waited by, and what every action's result has.
 _OF_A_START = (*FROM_START, "joined", "changed", "before", "after", "asked", "evidence", "ansible_facts")
 
 
-class DetachedGate(GateAction, base=True):
+class DetachedGate(GateAction, Collects, base=True):
     """Base of the actions of such gates: with ``detached`` the module starts a job or finds it again, with ``collect``
     nothing is asked of the node."""
 
     RULES = {"mutually_exclusive": [("detached", "collect")]}
+    #: The states with which its jobs begin anew.
+    BEGINS: ClassVar[tuple[str, ...]] = ("imaging", "validating")
     OWED: ClassVar[Mapping[str, str]] = {
         **GateAction.OWED,
         "job_limit": "for how long its job may run",
@@ -59,18 +59,32 @@ class DetachedGate(GateAction, base=True):
 
     def prepare(self, params: dict[str, Any]) -> dict[str, Any]:
         if params["collect"]:
+            self._weaker = self._weaker_of(params)
             return params
         params = super().prepare(params)
         if params["detached"] and not params["job"] and not self._unfit:
             params["job"] = self._job(params)
+        if params["job"]:
+            self._line.notes(job=params["job"])
         return params
+
+    def epoch(self, node: str) -> Mapping[str, Any] | None:
+        """The event with which this node's jobs begin anew; None where there is none."""
+        return self.ledger().latest([node], "state", self.BEGINS).get(node)
+
+    def _weaker_of(self, params: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+        """Of a job that is collected the profile is read for this alone."""
+        try:
+            return weakened_of(self.NAME, *used(params)) if of_the_site(params) else ()
+        except ConfigError:
+            return ()
 
     def _job(self, params: Mapping[str, Any]) -> str:
         """The same name for every run that goes on with this validation, and another one for any other question."""
         if self._task.check_mode:
             return "none-in-check-mode"
         node = self.node_id()
-        began = self.ledger().latest([node], "state", _BEGINS).get(node)
+        began = self.epoch(node)
         if began is None:
             raise ConfigError(
                 "the ledger knows of no imaging and no validation of this node that the diagnostics could belong to",
@@ -83,7 +97,7 @@ class DetachedGate(GateAction, base=True):
 
     def _shipped(self, params: dict[str, Any]) -> dict[str, Any]:
         if params["collect"]:
-            return self._collected(params)
+            return self.collected(params)
         return super()._shipped(params)
 
     def _is_answer(self, params: Mapping[str, Any], result: Mapping[str, Any]) -> bool:
@@ -108,42 +122,16 @@ class DetachedGate(GateAction, base=True):
     def _job_began(self, params: Mapping[str, Any]) -> Moment:
         """A job that was found again began before this task: not before the first that was announced of this
         validation, and that could still be going on or be handed over."""
-        node, now = self.node_id(), self.began("")
-        validation = self.ledger().latest([node], "state", _BEGINS).get(node)
-        announced = self.ledger().history(node, since=validation["id"] if validation else 0, kinds=("intent",))
-        known = [Moment(event["id"], event["at"]) for event in announced if event["name"] == self.NAME]
-        oldest = now.at - self.job_limit(params) - ENDING_SECONDS - STALE_SECONDS
+        now = self.began("")
+        known = [Moment(event["id"], event["at"]) for event in self.announced(params)]
+        oldest = now.at - self.job_limit(params) - ENDING_SECONDS - DETACHED[self.NAME]
         return min([one for one in known if one.at >= oldest] or known, default=now)
 
-    def _collected(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        """This host's verdict as gate_wait wrote it into the ledger; nothing is asked of the node, nothing recorded."""
-        known = ((self.host_var(str(params["collect"])) or {}).get("verdicts") or {}).get(self._host)
-        if not known:
-            verdict = inconclusive(self.NAME, "gate_wait says nothing of this node", id="no_job")
-        elif not known["verdict"]:  # the node belongs to another run, or what befell the wait says nothing of it
-            raise _unjudged(known, self._host)
-        elif self._task.check_mode:
-            verdict = inconclusive(self.NAME, "not run in check mode", id="check_mode")
-        else:
-            verdict = self._recorded(known)
-        beside = {key: known[key] for key in _BESIDE if key in known} if known else {}
-        result = answer(verdict, **beside).as_dict(Context(check_mode=bool(self._task.check_mode)))
-        return self._concluded(params, {**result, "events": []})
-
-    def _recorded(self, known: Mapping[str, Any]) -> dict[str, Any]:
-        node = self.node_id()
-        event = self.ledger().latest([node], "verdict", [self.NAME]).get(node)
-        if event is None or event["data"].get("evidence_digest") != known["evidence_digest"]:
-            return inconclusive(
-                self.NAME, "the verdict that was waited for is not the newest in the ledger", id="no_job"
-            )
-        return {key: value for key, value in event["data"].items() if key not in Moment().as_data()}
-
-
-def _unjudged(known: Mapping[str, Any], host: str) -> FleetError:
-    exc = FleetError(str(known["reason"]), node=host)
-    exc.kind = str(known.get("kind") or NotOurs.kind)
-    return exc
+    def announced(self, params: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """The intents that may have begun this job, oldest first."""
+        validation = self.epoch(node := self.node_id())
+        since = validation["id"] if validation else 0
+        return self.ledger().history(node, since=since, kinds=("intent",), names=(self.NAME,))
 
 
 def _has_job(params: Mapping[str, Any], result: Mapping[str, Any]) -> bool:

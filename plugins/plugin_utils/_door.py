@@ -50,6 +50,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store i
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._moment import Moment
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import names as provisioners
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler import names as schedulers
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._together import Peers
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Event, Result
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _boot_probe as boot_probe
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _run_ends as run_ends
@@ -92,6 +93,10 @@ class VerbAction(Shipping):
     TOUCHES: ClassVar[bool] = False
     #: True for verbs on a whole batch: a node that is lost on the way does not take the others with it.
     BATCH: ClassVar[bool] = False
+    #: True where this host is one of those that one task serves.
+    OF_ALL: ClassVar[bool] = False
+    #: By option, with which of its words hosts that one task serves take turns: what serves them is not made for more.
+    TAKES_TURNS: ClassVar[Mapping[str, Collection[str]]] = {}
     #: Whose progress a line tells of; the host's own without it.
     LABEL: ClassVar[str] = ""
     verb: Callable[[Mapping[str, Any], Context], Result]
@@ -169,6 +174,7 @@ class VerbAction(Shipping):
             boot_probe=self._probe_boot if self._reaches_node() else None,
             moment=self._moment,
             own_name=self._own_name,
+            peers=self.peers(),
         )
         try:
             done = type(self).verb(params, ctx)
@@ -181,6 +187,10 @@ class VerbAction(Shipping):
                 display.warning(shown(f"{self._host}: {line}", self._secrets))
             self._told_if_there([*ctx.told, *events_of(self.NAME, ctx.asked, exc.located(node=self._about()))])
             raise
+
+    def peers(self) -> Peers | None:
+        """What the verb has in common with those that go on beside it in this worker; none where it is alone."""
+        return None
 
     def _about(self) -> str:
         """The host that an error is about which names none."""

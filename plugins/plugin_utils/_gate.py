@@ -10,7 +10,7 @@ also when the module crashed, ran out of time, or the connection died under it.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Optional
 
 from ansible.errors import AnsibleConnectionFailure
@@ -21,7 +21,6 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     MissingLibrary,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate import profiles
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.collected import KEYS, problem_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.passed import Own, strange, written
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.wanted import Wanted, wanted_of
@@ -35,7 +34,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import
     now_utc,
     refusal,
 )
-from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._in_force import PROFILE_SCHEMA, profile_of
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._in_force import used, weakened_of
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._right_machine import OnItsMachine
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._told import of_a_crash, said_last
 
@@ -58,6 +57,8 @@ class GateAction(OnItsMachine):
     LOADS: ClassVar[bool]
     #: What a module's result has beside its verdict.
     BESIDE: ClassVar[tuple[str, ...]] = ("evidence", "evidence_path")
+    #: What the profile in force demands less than the one that is shipped for the SKU.
+    _weaker: Sequence[Mapping[str, Any]] = ()
     #: What each gate says itself, since no default is right for the next one: without a question any pass answers any
     #: failure.
     OWED: ClassVar[Mapping[str, str]] = {
@@ -90,10 +91,8 @@ class GateAction(OnItsMachine):
         self._unfit: Optional[ConfigError] = None
         params = dict(params)
         try:
-            if params.get("profile"):
-                profiles.check(params["profile"], PROFILE_SCHEMA)
-            else:
-                params["profile"] = self._profile(params)
+            params["profile"], where = used(params)
+            self._weaker = weakened_of(self.NAME, params["profile"], where)
             self.needs(wanted_of(params["profile"]))
         except MissingLibrary:
             raise
@@ -103,9 +102,6 @@ class GateAction(OnItsMachine):
 
     def needs(self, wanted: Wanted) -> object:
         """:raises ConfigError: where the profile does not say what this gate must see."""
-
-    def _profile(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        return profile_of(params).data
 
     def _shipped(self, params: dict[str, Any]) -> dict[str, Any]:
         if self._unfit:
@@ -206,6 +202,8 @@ class GateAction(OnItsMachine):
         return answer(verdict, self._question(params, verdict)).as_dict(Context(check_mode=bool(self._task.check_mode)))
 
     def _concluded(self, params: Mapping[str, Any], result: dict[str, Any]) -> dict[str, Any]:
+        if self._weaker:
+            result["weakened"] = self._weaker
         fail_on = str(params.get("fail_on") or "inconclusive")
         if refusal(result, fail_on, check_mode=bool(self._task.check_mode)):
             result["failed"] = True

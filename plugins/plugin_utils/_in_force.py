@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, MissingLibrary
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate import profiles
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate import profiles, weakened
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust import policy as policies
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._of_run import CHECKED_FILES
 
 _ROLES = Path(__file__).resolve().parents[2] / "roles"
 OWN_PROFILES = _ROLES / "gate" / "files" / "profiles"
@@ -27,7 +28,35 @@ def profile_of(params: Mapping[str, Any]) -> profiles.Profile:
     if not params.get("sku"):
         raise ConfigError("the node's SKU is not known", do="set gpufleet_sku in the inventory")
     folders = profiles.search_path(params.get("profile_path") or [], OWN_PROFILES)
-    return profiles.load(str(params["sku"]), folders, PROFILE_SCHEMA)
+    return profiles.load(str(params["sku"]), folders, PROFILE_SCHEMA, CHECKED_FILES)
+
+
+def used(params: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
+    """The profile by which a gate judges, and where it stands.
+
+    :raises ConfigError: where there is none, or a broken one.
+    """
+    if params.get("profile"):
+        profiles.check(params["profile"], PROFILE_SCHEMA)
+        return params["profile"], "the option profile"
+    found = profile_of(params)
+    return found.data, found.path
+
+
+def weakened_of(gate: str, profile: Mapping[str, Any], where: str) -> list[dict[str, Any]]:
+    """What a profile demands less of this gate than the one that is shipped for its SKU; nothing where none is."""
+    if Path(where).parent == OWN_PROFILES:
+        return []
+    try:
+        shipped = profiles.load(str(profile["sku"]), [OWN_PROFILES], PROFILE_SCHEMA, CHECKED_FILES)
+    except ConfigError:
+        return []
+    return weakened.of_gate(gate, shipped.data, profile, where)
+
+
+def of_the_site(params: Mapping[str, Any]) -> bool:
+    """May another profile be in force than one that is shipped?"""
+    return bool(params.get("profile")) or len(profiles.search_path(params.get("profile_path") or [], OWN_PROFILES)) > 1
 
 
 def policy_of(params: Mapping[str, Any]) -> tuple[dict[str, Any], str]:

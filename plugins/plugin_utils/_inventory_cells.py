@@ -120,6 +120,12 @@ def _list(name: str, text: str) -> list[str]:
     return [net.mac(part) for part in parts] if name in MACS else parts
 
 
+def _leaf(text: str) -> str | list[str]:
+    """One, or both of a pair that is one switch to the node."""
+    parts = _list("topology_leaf", text)
+    return parts[0] if len(parts) == 1 else parts
+
+
 def _serial(text: str) -> str:
     found = record.serial(text)
     if not found:
@@ -171,6 +177,7 @@ _VALUES: dict[str, Callable[[str], Any]] = {
     "serial": _serial,
     "system_uuid": _uuid,
     "node_id": _uuid,
+    "topology_leaf": _leaf,
     "bmc_ip": _bmc,
     "bmc_ca_path": _path,
     "primary_ip": net.host,

@@ -14,7 +14,8 @@ from typing import Any
 #: What a person says of one run, and how a site calls its job templates, beside the variables of a host.
 OF_A_RUN: tuple[str, ...] = ("gpufleet_for_tenant", "gpufleet_awx_templates")
 
-#: What the reports of our own playbooks leave for the jobs that follow, each called after its title.
+#: What the reports of our own playbooks leave for the jobs that follow, each called after its title, and what plans of
+#: waves do.
 ARTIFACTS: tuple[str, ...] = (
     "gpufleet_adoption",
     "gpufleet_day_0",
@@ -24,6 +25,7 @@ ARTIFACTS: tuple[str, ...] = (
     "gpufleet_move",
     "gpufleet_passports",
     "gpufleet_status",
+    "gpufleet_waves",
 )
 
 #: By role, what each of its options may be.
@@ -56,6 +58,16 @@ ROLES: dict[str, dict[str, dict[str, Any]]] = {
         "baseline_bmc_identity": {"type": "dict"},
         "baseline_max_clock_skew": {"type": "float"},
     },
+    "burn_in": {
+        "burn_in_hours": {"type": "float"},
+        "burn_in_tests": {"type": "list", "elements": "str"},
+        "burn_in_gpu_burn": {"type": "str"},
+        "burn_in_compare": {"type": "str"},
+        "burn_in_resumes": {"type": "bool"},
+        "burn_in_stop": {"type": "bool"},
+        "burn_in_interval": {"type": "float"},
+        "burn_in_grace": {"type": "int"},
+    },
     "deploy": {
         "deploy_resume": {"type": "str"},
         "deploy_timeout": {"type": "int"},
@@ -80,10 +92,15 @@ ROLES: dict[str, dict[str, dict[str, Any]]] = {
         "enroll_verify_hardware": {"type": "bool"},
     },
     "gate": {
-        "gate_dcgm_level": {"type": "int", "choices": [1, 2, 3, 4]},
+        "gate_dcgm_health": {"type": "bool"},
+        "gate_dcgm_level": {"type": "int", "choices": [0, 1, 2, 3, 4]},
         "gate_dcgm_timeout": {"type": "int"},
         "gate_gpu_state": {"type": "bool"},
+        "gate_level": {"type": "str", "choices": ["smoke", "readmit", "full"]},
+        "gate_levels": {"type": "dict"},
         "gate_more": {"type": "dict"},
+        "gate_order": {"type": "list", "elements": "str"},
+        "gate_phases": {"type": "dict"},
         "gate_resume": {"type": "bool"},
     },
     "hold": {
@@ -148,18 +165,19 @@ ROLES: dict[str, dict[str, dict[str, Any]]] = {
 
 #: Options of playbooks that are yes or no: what is neither would be read as no, without a word.
 SWITCHES: frozenset[str] = frozenset({
-    *("adopt_again", "adopt_other_name", "day2_recycle_all", "day2_recycle_waves", "gate_profile_hardware"),
-    *("history_all", "import_servers_ask_bmc", "maintenance_readmit", "maintenance_replaces", "migrate_ask_bmc"),
-    *("migrate_erase", "passports_all", "passports_renew", "report_ask_scheduler", "status_ask_scheduler"),
-    *("waves_rollout",),
+    *("adopt_again", "adopt_other_name", "burn_in_stop", "day2_recycle_all", "day2_recycle_drift"),
+    *("day2_recycle_waves", "gate_profile_hardware", "history_all", "import_servers_ask_bmc", "maintenance_readmit"),
+    *("maintenance_replaces", "migrate_ask_bmc", "migrate_erase", "passports_all", "passports_renew"),
+    *("report_ask_scheduler", "status_ask_scheduler", "topology_become", "topology_reconfigure", "waves_rollout"),
 })  # fmt: skip
 
 #: By playbook, what a person may give it with -e.
 PLAYBOOKS: dict[str, tuple[str, ...]] = {
     "adopt": ("adopt_again", "adopt_other_name"),
     "awx_setup": ("awx_state",),
+    "burn_in": ("burn_in_hours", "burn_in_stop", "burn_in_why"),
     "day0_bringup": ("oob_ready_take_running",),
-    "day2_recycle": ("day2_recycle_all", "day2_recycle_look_timeout", "day2_recycle_waves"),
+    "day2_recycle": ("day2_recycle_all", "day2_recycle_drift", "day2_recycle_look_timeout", "day2_recycle_waves"),
     "drain": ("drain_why",),
     "evidence": ("evidence_case", "evidence_files", "evidence_folder"),
     "gate_profile": (
@@ -222,8 +240,21 @@ PLAYBOOKS: dict[str, tuple[str, ...]] = {
         "report_page",
         "report_title",
     ),
-    "rollout": ("day2_recycle_look_timeout",),
+    "rollout": ("day2_recycle_look_timeout", "rollout_version"),
     "status": ("status_ask_scheduler", "status_days", "status_write_to"),
+    "topology": (
+        "topology",
+        "topology_become",
+        "topology_fail_on",
+        "topology_force_reason",
+        "topology_format",
+        "topology_infiniband_file",
+        "topology_of",
+        "topology_on",
+        "topology_ports",
+        "topology_reconfigure",
+        "topology_sources",
+    ),
     "waves": (
         "fleet_plan_budgets",
         "fleet_plan_canary",

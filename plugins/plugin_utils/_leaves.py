@@ -18,6 +18,8 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._text import ha
 
 #: What another machine is told of a reason: that there is one. What it is stays at home.
 _FORCED = "given on the controller, whose ledger has it"
+#: What is said to a provisioner's driver, and what its steps are given there.
+_DRIVER, _ARGUMENTS = "driver", "args"
 #: Deeper than any result of ours; Ansible itself breaks at what nests much deeper.
 _DEEPEST = 60
 
@@ -52,11 +54,30 @@ def located(result: dict[str, Any], node: str) -> dict[str, Any]:
 
 def small(params: Mapping[str, Any]) -> dict[str, Any]:
     """The options worth a line in the ledger: those that were given, without the large ones."""
+    told: dict[str, Any] = _discreet(params)
     return {
         key: value
-        for key, value in params.items()
+        for key, value in told.items()
         if value not in (None, "", [], {}) and key != "ledger_url" and len(str(value)) <= 2000
     }
+
+
+def _discreet(told: Any) -> Any:
+    """What a provisioner's steps are given may be a secret, and is called a value there. Of what is said to its driver
+    as text, as of a host of a batch, nobody knows which part of it that is."""
+    if isinstance(told, Mapping):
+        return {key: _without(value) if key == _DRIVER else _discreet(value) for key, value in told.items()}
+    return [_discreet(one) for one in told] if isinstance(told, (list, tuple)) else told
+
+
+def _without(said: Any) -> Any:
+    return "given as text" if isinstance(said, str) and said else _without_arguments(said)
+
+
+def _without_arguments(told: Any) -> Any:
+    if isinstance(told, Mapping):
+        return {key: _without_arguments(value) for key, value in told.items() if key != _ARGUMENTS}
+    return [_without_arguments(one) for one in told] if isinstance(told, (list, tuple)) else told
 
 
 def redact_known(result: dict[str, Any], secrets: frozenset[str]) -> dict[str, Any]:

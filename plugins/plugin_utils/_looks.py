@@ -55,15 +55,19 @@ class Looks:
         self._action = action
         self._task = action._task
         self._variables = variables
-        self._timeout = timeout
+        self._timeout = self._within = timeout
         self._connect = connect
         self._threads = threads
         self._connections: dict[str, Any] = {}
         self._stuck: dict[str, threading.Thread] = {}
         self._asked = _asked(action, variables)
 
-    def ask(self, commands: Mapping[str, str]) -> dict[str, tuple[str, str]]:
-        """The output of each host's command, or what was in the way. A host that hangs holds up nobody."""
+    def ask(self, commands: Mapping[str, str], *, timeout: float | None = None) -> dict[str, tuple[str, str]]:
+        """The output of each host's command, or what was in the way. A host that hangs holds up nobody.
+
+        :param timeout: how long each may take this time, where that is another time than always.
+        """
+        self._within = self._timeout if timeout is None else timeout
         found: dict[str, tuple[str, str]] = {}
         todo: queue.SimpleQueue[tuple[str, str]] = queue.SimpleQueue()
         answers: queue.SimpleQueue[tuple[str, tuple[str, str]]] = queue.SimpleQueue()
@@ -101,7 +105,7 @@ class Looks:
                 host, command = todo.get()
                 thread = threading.Thread(target=self._one, args=(host, command, answers.put), daemon=True)
                 thread.start()
-                running[host] = (thread, time.monotonic() + self._timeout)
+                running[host] = (thread, time.monotonic() + self._within)
             soonest = min(end for _thread, end in running.values())
             try:
                 host, answer = answers.get(timeout=max(0.0, soonest - time.monotonic()))
@@ -121,7 +125,7 @@ class Looks:
             # The next look gets a connection of its own; this one is left to the thread that hangs in it.
             stale = self._connections.pop(host)
             threading.Thread(target=_quietly, args=(stale.reset,), daemon=True).start()
-            found[host] = ("", f"it did not answer within {self._timeout:g} s")
+            found[host] = ("", f"it did not answer within {self._within:g} s")
 
     def _one(self, host: str, command: str, put: Callable[[tuple[str, tuple[str, str]]], None]) -> None:
         connection = self._connections[host]

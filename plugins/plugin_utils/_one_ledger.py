@@ -9,16 +9,12 @@ leases, intents and holds of the first, and nobody would notice.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
-import os
-import tempfile
-from pathlib import Path
 
-from ansible import constants as C
 from ansible.utils.display import Display
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.places import check, default_url
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _of_run
 
 display = Display()
 #: What to do with a ledger that knows nothing of a site on which nodes serve.
@@ -29,39 +25,20 @@ WRONG_ONE = (
 )
 
 
-def of_this_run(url: str, *, create: bool) -> Ledger:
+def of_this_run(url: str, *, create: bool, kind: type[Ledger] = Ledger) -> Ledger:
     """The ledger, which is the one that the first task of this run opened at this URL.
 
+    :param kind: as what it is opened.
     :raises ConfigError: where no ledger may lie there. :raises Unreachable: where another file lies there now than
         before, or none; none is made.
     """
-    digest = hashlib.sha256((url or default_url()).encode()).hexdigest()[:24]
-    # Ansible makes this folder for each run, for its user alone, and removes it at the end.
-    note = Path(C.DEFAULT_LOCAL_TMP) / f"gpufleet-ledger-{digest}"
-    place = _read(note)
+    note = f"ledger-{hashlib.sha256((url or default_url()).encode()).hexdigest()[:24]}"
+    place = _of_run.read(note)
     if not place:  # else a task of this run has looked, and nothing of that changes under a run
         check(url)
-    ledger = Ledger(url, create=create, place=place)
+    ledger = kind(url, create=create, place=place)
     if ledger.place:
-        _remember(note, ledger.place)
+        _of_run.leave(note, ledger.place)
     if ledger.new and create:
         display.warning(f"a new, empty ledger was made: {ledger.shown_url}. {WRONG_ONE}")
     return ledger
-
-
-def _read(note: Path) -> str:
-    try:
-        return note.read_text(encoding="utf-8")
-    except OSError:
-        return ""
-
-
-def _remember(note: Path, place: str) -> None:
-    """Whole or not at all, and by the first alone. Where none can be left (a full disk), each task looks itself."""
-    if note.exists():
-        return
-    with contextlib.suppress(OSError), tempfile.NamedTemporaryFile("w", dir=note.parent, encoding="utf-8") as whole:
-        whole.write(place)
-        whole.flush()
-        with contextlib.suppress(FileExistsError):
-            os.link(whole.name, note)

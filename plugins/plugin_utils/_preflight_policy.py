@@ -32,6 +32,8 @@ DEFAULTS: Mapping[str, Any] = {
     "join_timeout": 300,
     "gate_dcgm_level": 3,
     "gate_gpu_state": True,
+    "gate_level": "full",
+    "gate_levels": {"smoke": {"dcgm_level": 1, "more": []}, "readmit": {"dcgm_level": 2}},
     "gate_more": {},
 }
 _OURS = "gpufleet.baremetal."
@@ -71,21 +73,47 @@ def _fit(options: Mapping[str, Any]) -> None:
 
 
 def _of_gates(policy: Mapping[str, Any], options: Mapping[str, Any]) -> list[str]:
-    runs = {"image_verify", *GATES, *_added(options["gate_more"] or {})}
+    # A soak has a playbook of its own, before which no passport is issued.
+    added = set(_added(_more(options)))
+    own = set(GATES) - (set() if int(options["gate_dcgm_level"]) else {"dcgm_gate"})
+    runs = {"image_verify", *own, *policies.OF_DAYS, *added}
     runs |= {"gpu_state_gate"} if boolean(options["gate_gpu_state"], strict=False) else set()
     lacking = sorted(set(policy["required_gates"]) - runs)
-    wrong = [f"it requires {', '.join(lacking)}, and nothing runs it (gate_more)"] if lacking else []
-    if "dcgm_gate" not in policy["required_gates"]:
+    wrong = [f"it requires {', '.join(lacking)}, and nothing runs it ({_where(options)})"] if lacking else []
+    if "dcgm_gate" not in {*policy["required_gates"]} - {*lacking}:
         return wrong  # what a policy asks of a gate counts where it requires that gate
     least = {"level": policies.least(policy)["dcgm_gate"].get("level") or 0}
     short = weaker({"level": _level(options)}, least)
-    return wrong + ([f"it asks dcgm_gate for more than gate_dcgm_level: {short}"] if short else [])
+    return wrong + ([f"it asks dcgm_gate for more than {_told(options)}: {short}"] if short else [])
 
 
 def _level(options: Mapping[str, Any]) -> int:
     """The strongest that dcgm_gate is asked for, by the role or by what the site adds."""
-    added = _added(options["gate_more"] or {}).get("dcgm_gate") or {}
-    return max(int(options["gate_dcgm_level"]), int(added.get("level") or 0))
+    added = _added(_more(options)).get("dcgm_gate") or {}
+    own = options["gate_dcgm_level"] and (_of_level(options).get("dcgm_level") or options["gate_dcgm_level"])
+    return max(int(own), int(added.get("level") or 0))
+
+
+def _of_level(options: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What the level of the role gate asks for."""
+    found = (options["gate_levels"] or {}).get(options["gate_level"])
+    return found if isinstance(found, Mapping) else {}
+
+
+def _more(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of gate_more that the level runs."""
+    given, level = options["gate_more"] or {}, _of_level(options)
+    return {name: how for name, how in given.items() if "more" not in level or name in (level["more"] or [])}
+
+
+def _where(options: Mapping[str, Any]) -> str:
+    level = f", gate_level {options['gate_level']}" if _of_level(options) else ""
+    return "gate_more" + level + ("" if int(options["gate_dcgm_level"]) else ", gate_dcgm_level 0")
+
+
+def _told(options: Mapping[str, Any]) -> str:
+    level = options["gate_level"]
+    return f"gate_level {level}" if _of_level(options).get("dcgm_level") else "gate_dcgm_level"
 
 
 def _added(more: Mapping[str, Any]) -> dict[str, Any]:

@@ -35,7 +35,14 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._stranger impor
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _preflight_clock as clock
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _schedulers as schedulers
-from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._causes import ONE_NODE, SITE, THEIRS, Cause, cause_of
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._causes import (
+    NOTE,
+    ONE_NODE,
+    SITE,
+    THEIRS,
+    Cause,
+    cause_of,
+)
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._holds import of_the_row
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._preflight import Batch
 
@@ -192,6 +199,7 @@ def _looked(batch: Batch, driver: Scheduler, named: Mapping[str, str], claims: M
     views = driver.states(list(claims))
     doubted = doubts(driver, views, claims)
     known = lru_cache(maxsize=1)(driver.known)
+    _would_stand_idle(batch, driver, named)
     for host, name in named.items():
         if name in doubted:
             batch.tell([host], cause_of(SCHEDULER_CHECK, doubted[name]))
@@ -201,6 +209,20 @@ def _looked(batch: Batch, driver: Scheduler, named: Mapping[str, str], claims: M
         cause = _cause(driver, host, views[name], claims[name]) or _unnamed(driver, views[name], claims[name], known)
         if cause is not None:
             batch.tell([host], cause)
+
+
+def _would_stand_idle(batch: Batch, driver: Scheduler, named: Mapping[str, str]) -> None:
+    """Not in the way of a run: where a new node is, it tells itself once it runs; and admitted it is not before."""
+    unplaced, unread = driver.unplaced()
+    if unread:
+        what, do = "whom the scheduler's topology lacks is not told", "see that it has each node of this run"
+        batch.tell(list(named), Cause(SCHEDULER_CHECK, NOTE, what, seen=unread, do=do, address=driver.address))
+    for host in [host for host, name in named.items() if name in unplaced]:
+        what = "it will not be admitted before the scheduler's topology has it, and would stand idle for good"
+        do = "once it runs: the playbook topology, first to look and then with -e topology=write"
+        batch.tell(
+            [host], Cause(SCHEDULER_CHECK, NOTE, what, seen=unplaced[named[host]], do=do, address=driver.address)
+        )
 
 
 def _cause(driver: Scheduler, host: str, view: NodeView, claim: Claim) -> Cause | None:

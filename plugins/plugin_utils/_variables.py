@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import threading
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -26,6 +27,8 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.spellin
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._serial import serial_of
 
+#: Ansible's templates and variables are not made for several threads.
+ONE_AT_A_TIME = threading.RLock()
 #: Kind of an alias -> the variable that says it.
 _SAYS = {
     "serial": "gpufleet_serial",
@@ -60,6 +63,9 @@ class Variables:
     def names(self) -> Collection[str]:
         return self._known.keys()
 
+    def all(self) -> Mapping[str, Any]:
+        return self._known
+
     def raw(self, name: str) -> Any:
         """As it was written."""
         return self._known.get(name)
@@ -84,7 +90,10 @@ class OfEach:
     def own(self, name: str) -> Any:
         """Templated; None where it is not set."""
         value = self._seen.get(name)
-        return None if value is None else self._action._templar.template(value)
+        if value is None:
+            return None
+        with ONE_AT_A_TIME:
+            return self._action._templar.template(value)
 
     def names(self, host: str) -> Collection[str]:
         """Of all that is set for a host, wherever."""
@@ -95,9 +104,15 @@ class OfEach:
         return self._seen.get(name) if host == self._host else self._other(host).raw(name)
 
     def _other(self, host: str) -> Variables:
-        if host not in self._others:  # all its variables are gathered for it
-            self._others[host] = Variables(self._action, self._seen, host)
-        return self._others[host]
+        with ONE_AT_A_TIME:
+            if host not in self._others:  # all its variables are gathered for it
+                self._others[host] = Variables(self._action, self._seen, host)
+            return self._others[host]
+
+    def taken(self, host: str) -> Variables:
+        """All of a named host, for one who asks for them last: they are many, and are kept here no longer."""
+        with ONE_AT_A_TIME:
+            return self._others.pop(host, None) or Variables(self._action, self._seen, host)
 
     def of(self, host: str, name: str) -> Any:
         """The same of a named host.
@@ -106,7 +121,8 @@ class OfEach:
         """
         other = None if host == self._host else self._other(host)
         try:
-            return self.own(name) if other is None else other.get(name)
+            with ONE_AT_A_TIME:
+                return self.own(name) if other is None else other.get(name)
         except AnsibleError as exc:
             raise ConfigError(f"its {name} cannot be read", node=host, do="define what it is made of") from exc
 
@@ -218,7 +234,8 @@ def _literal(seen: Mapping[str, Any], host: str, in_play: Collection[str]) -> se
     try:
         said: dict[str, list[list[str]]] = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
-        said = {one: _said(seen["hostvars"].raw_get(one)) for one in in_play if one in seen["hostvars"]}
+        with ONE_AT_A_TIME:
+            said = {one: _said(seen["hostvars"].raw_get(one)) for one in in_play if one in seen["hostvars"]}
         with suppress(OSError):  # then each asks for itself
             private.write(str(path), json.dumps(said))
     return {(one[0], one[1]) for one in said.get(host, ())}

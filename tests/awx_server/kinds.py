@@ -121,7 +121,7 @@ FIELDS: dict[str, dict[str, Field]] = {
         "job_slice_count": count(1),
         "survey_enabled": flag(),
         "allow_simultaneous": flag(),
-        **asks("limit", "variables", "job_type", "diff_mode", "inventory"),
+        **asks("limit", "variables", "job_type", "diff_mode", "inventory", "labels"),
     },
     "workflow_job_templates": {
         **OF_AN_ORGANIZATION,

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping
 from types import SimpleNamespace
@@ -227,9 +228,25 @@ def notification(record: Record) -> Fault:
             return {"messages": [f"Event '{event}' invalid, must be one of {_EVENTS}"]}
         text = (said or {}).get("message") or ""
         fault = unfit(text, _TOLD) or ("Messages cannot contain newlines" if "\n" in text else "")
+        fault = fault or _body(record, (said or {}).get("body") or "")
         if fault:
             return {"messages": [f"Unable to render message '{text}': {fault}"]}
     return None
+
+
+def _body(record: Record, text: str) -> str:
+    fault = unfit(text, _TOLD)
+    if fault or not text or record.get("notification_type") != "webhook":
+        return fault
+    try:
+        told = json.loads(ImmutableSandboxedEnvironment().from_string(text).render(_TOLD))
+    except ValueError:
+        return "Webhook body should be a json dictionary"
+    return (
+        ""
+        if isinstance(told, dict)
+        else f"Webhook body should be a json dictionary. Found type '{type(told).__name__}'"
+    )
 
 
 _JOB = ("id", "name", "status", "limit", "artifacts", "playbook", "job_type", "started", "finished", "elapsed")

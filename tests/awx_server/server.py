@@ -14,7 +14,8 @@ from typing import Any, Optional
 from urllib.parse import parse_qsl, urlsplit
 
 from awx_server import rules
-from awx_server.kinds import FIELDS, LISTS
+from awx_server.jobs import Jobs
+from awx_server.kinds import FIELDS, LISTS, OF_AN_ORGANIZATION, UNIFIED
 from awx_server.store import Object, Refused, Store
 
 ROOT = "/api/v2/"
@@ -28,10 +29,13 @@ class AwxServer:
 
     def __init__(self, repositories: Mapping[str, Path], token: str = "a-token") -> None:
         self.store, self.token = Store(repositories), token
+        self.jobs = Jobs(self.store)
         self.asked: list[tuple[str, str]] = []
         self.writes: list[tuple[str, str]] = []
         #: Fields that were sent and that the kind does not have.
         self.unheard: set[tuple[str, str]] = set()
+        #: What a path ends with that is refused, as by a controller in trouble.
+        self.refuses = ""
         self._lock = threading.Lock()
         self._http = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
         self._http.daemon_threads = True
@@ -57,6 +61,8 @@ class AwxServer:
             self.asked.append((method, path))
             if method != "GET":
                 self.writes.append((method, path))
+            if self.refuses and path.strip("/").endswith(self.refuses):
+                return 400, {"detail": "Not now."}
             try:
                 return self._answer(method, path.removeprefix(ROOT).strip("/").split("/"), query, body)
             except Refused as refused:
@@ -64,8 +70,12 @@ class AwxServer:
 
     def _answer(self, method: str, parts: list[str], query: Mapping[str, str], body: Any) -> tuple[int, Any]:
         kind, rest = parts[0], parts[1:]
+        if kind == "config":
+            return 200, {"version": "24.6.1"}
+        if kind == "jobs":
+            return self.jobs.page(rest, query)
         if kind == "project_updates" and rest:
-            return 200, {"id": int(rest[0]), "status": self.store.find("projects", int(rest[0]))["status"]}
+            return 200, _update(self.store.find("projects", int(rest[0])))
         if kind not in FIELDS and kind != "unified_job_templates":
             raise Refused({"detail": "Not found."}, 404)
         if not rest:
@@ -101,6 +111,14 @@ class AwxServer:
             made = self.store.create("workflow_approval_templates", body)
             self.store.find(kind, number)["unified_job_template"] = made["id"]
             return 201, self.store.whole("workflow_approval_templates", made)
+        if part == "launch" and kind == "job_templates" and method == "POST":
+            return self.jobs.launch(number, body)
+        if part == "playbooks" and kind == "projects":
+            return 200, self.store.find(kind, number)["playbooks"]
+        if part == "update" and kind == "projects" and method == "POST":
+            return 202, _update(self.store.read_anew(number))
+        if part == "launch" and kind == "workflow_job_templates" and method == "POST":
+            return self.jobs.launch_workflow(number, body)
         if part not in LISTS.get(kind, {}):
             raise Refused({"detail": "Not found."}, 404)
         return self._list(method, kind, number, part, body)
@@ -150,9 +168,22 @@ class AwxServer:
         if name not in shown and kind != "unified_job_templates":
             raise Refused({"detail": _NO_FIELD + path})
         if below:
-            field = FIELDS[kind][name]
-            return bool(one[name]) and self._is(field.to, self.store.find(field.to, one[name]), below, value)
+            return bool(one[name]) and self._is(*self._led_to(kind, name, one[name]), below, value)
         return str(shown.get(name)) == value
+
+    def _led_to(self, kind: str, name: str, number: int) -> tuple[str, Object]:
+        """A job template has an organization, though it is not told one."""
+        to = {**OF_AN_ORGANIZATION, **FIELDS.get(kind, {})}[name].to
+        to = next(one for one in UNIFIED if number in self.store.kept[one]) if to == "unified_job_templates" else to
+        return to, self.store.find(to, number)
+
+
+def _update(project: Object) -> dict[str, Any]:
+    """A project's update, which has ended by the time it is asked for."""
+    failed = project["status"] == "failed"
+    url = f"{ROOT}project_updates/{project['id']}/"
+    known = {name: project[name] for name in ("id", "status", "scm_revision")}
+    return {**known, "url": url, "finished": "2026-11-29T00:00:00Z", "failed": failed}
 
 
 def _handler(server: AwxServer) -> type[BaseHTTPRequestHandler]:

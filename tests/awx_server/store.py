@@ -60,8 +60,14 @@ class Store:
         if found.get("unified_job_template"):
             runs = self.find("unified_job_templates", found["unified_job_template"])
             related["unified_job_template"] = self.whole("unified_job_templates", runs)["url"]
-        shown = {name: value for name, value in found.items() if name != "survey_spec"}
-        summary = {"current_update": {"id": found["id"]}} if kind == "projects" else {}
+        shown = {name: value for name, value in found.items() if name not in ("survey_spec", "playbooks")}
+        if kind in ("job_templates", "workflow_job_templates"):
+            related["launch"] = f"{url}launch/"
+        if kind == "projects":
+            related["update"] = f"{url}update/"
+        summary: dict[str, Any] = {"current_update": {"id": found["id"]}} if kind == "projects" else {}
+        if found.get("organization"):
+            summary["organization"] = {"name": self.find("organizations", found["organization"])["name"]}
         return {
             **shown,
             "type": _SINGULAR.get(kind, kind[:-1]),
@@ -92,6 +98,12 @@ class Store:
         self._change(kind, after, said)
         self.kept[kind][number] = after
         return after
+
+    def read_anew(self, number: int) -> Object:
+        """What was pushed to a project's repository since its last update is found by the next one."""
+        project = self.find("projects", number)
+        self._of_projects(project)
+        return project
 
     def remove(self, kind: str, number: int) -> None:
         if kind == "credential_types" and self._in_use(number):

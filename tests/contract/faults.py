@@ -67,8 +67,8 @@ class Faults(ABC):
         """
         raise NotImplementedError
 
-    def slow(self, until: Path) -> None:
-        """Each write is taken up once this machine's uptime is what stands in this file by then.
+    def slow(self, until: Path, *, reads: bool = False) -> None:
+        """Each write, or each read, is taken up once this machine's uptime is what stands in this file by then.
 
         Where a write cannot be told from a read on its way, as in an encrypted session, there is no such fault.
         """
@@ -135,8 +135,8 @@ class HttpFaults(Faults):
         count = iter(range(nth, -sys.maxsize, -1))
         self._proxy.fault = lambda asked: LOSE if asked.is_write and next(count) == 1 else None
 
-    def slow(self, until: Path) -> None:
-        self._proxy.fault = lambda asked: comes(str(until)) if asked.is_write else None
+    def slow(self, until: Path, *, reads: bool = False) -> None:
+        self._proxy.fault = lambda asked: comes(str(until)) if asked.is_write is not reads else None
 
     def forget(self) -> None:
         self._proxy.forget()
@@ -201,8 +201,8 @@ class ToolFaults(Faults):
     def lose_answer(self, nth: int = 1) -> None:
         self._set({"lose": nth})
 
-    def slow(self, until: Path) -> None:
-        self._set({"slow": str(until)})
+    def slow(self, until: Path, *, reads: bool = False) -> None:
+        self._set({"slow": str(until), "reads": reads})
 
     def forget(self) -> None:
         self._set({})

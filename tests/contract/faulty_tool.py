@@ -62,7 +62,7 @@ def judged(folder: str, argv: list[str]) -> tuple[dict[str, Any] | None, bool, s
             state["lose"] -= 1
         with open(state_path, "w", encoding="utf-8") as file:
             json.dump(state, file)
-    return way, lost, state.get("slow", "") if is_write else ""
+    return way, lost, state.get("slow", "") if is_write is not state.get("reads", False) else ""
 
 
 def comes(path: str) -> None:

@@ -32,7 +32,8 @@ class Asked:
 
     @property
     def is_write(self) -> bool:
-        return self.method != "GET"
+        """A login changes nothing."""
+        return self.method != "GET" and not self.path.endswith("/tokens")
 
 
 class Proxy:
@@ -44,6 +45,8 @@ class Proxy:
         self._path = parts.path
         self._to_tls = parts.scheme == "https"
         self.asked: list[Asked] = []
+        #: With the code of its answer, where there was one.
+        self.answered: list[tuple[Asked, int]] = []
         self.fault: Callable[[Asked], Fault] = lambda asked: None
         self._broken: list[Exception] = []
         self._http = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
@@ -58,6 +61,7 @@ class Proxy:
         return f"{self._scheme}://127.0.0.1:{self._http.server_address[1]}{self._path}"
 
     def forget(self) -> None:
+        self.answered = []
         self.asked.clear()
         self.fault = lambda asked: None
 
@@ -115,6 +119,7 @@ class Proxy:
                 code, headers, content = (
                     fault if isinstance(fault, tuple) else proxy._pass_on(asked, self.path, self.headers)
                 )
+                proxy.answered.append((asked, code))
                 self.send_response_only(code)  # Server and Date are those of whoever stands behind
                 for key, value in headers.items():
                     if key.lower() not in ("connection", "transfer-encoding", "content-length"):

@@ -75,9 +75,10 @@ class Run:
 
 
 def clean_env() -> dict[str, str]:
-    """Without the options of an outer make and without a developer's own settings of Ansible."""
+    """Without what an outer make and a developer's Ansible have set. The sockets of ssh are this rack's own."""
     dropped = ("MAKEFLAGS", "MAKELEVEL", "MFLAGS", "SLURM_CONF")
-    return {k: v for k, v in os.environ.items() if k not in dropped and not k.startswith(("ANSIBLE_", "GPUFLEET_"))}
+    kept = {k: v for k, v in os.environ.items() if k not in dropped and not k.startswith(("ANSIBLE_", "GPUFLEET_"))}
+    return {**kept, "ANSIBLE_SSH_CONTROL_PATH_DIR": "/run/gpufleet-ssh"}
 
 
 def play(name: str, *args: str, inventory: str = "inventory", kill: str = "", env: dict[str, str] | None = None) -> Run:

@@ -52,6 +52,8 @@ PLAYBOOKS: tuple[tuple[str, ...], ...] = (
     ("reimage",),
     ("revalidate",),
     ("readmit",),
+    # The rack's profiles do not say how to soak: it is stopped before anything is held.
+    ("burn_in",),
     # To adopt in earnest is a person's word that these nodes are ours.
     ("adopt", "--check"),
     ("passports",),
@@ -60,7 +62,7 @@ PLAYBOOKS: tuple[tuple[str, ...], ...] = (
     ("maintenance", *extra(maintenance="off", maintenance_readmit=True)),
     ("maintenance", *extra(maintenance="off")),
     # These only read, whatever they find.
-    *(("preflight",), ("status",), ("identity",), ("ledger",), ("history",)),
+    *(("preflight",), ("status",), ("identity",), ("ledger",), ("history",), ("topology",)),
     *(
         ("waves", *extra(waves=what, waves_why="a walk", waves_by="carol"))
         for what in ("show", "pause", "resume", "reset")

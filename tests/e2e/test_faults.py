@@ -180,9 +180,11 @@ def test_an_unreadable_or_rotated_log_is_inconclusive(mended: None) -> None:
 
 def test_a_fatal_nvswitch_error_fails_the_gate(mended: None) -> None:
     lab.fault("gpu001", "sxid")
+    written = lab.kernel_log("gpu001").read_text(encoding="utf-8")
     found = lab.verbs("gpu001", [("kernel_log_gate", {})])[0]
     lab.fault("gpu001", "none")
-    assert found["verdict"] == "fail" and "SXid 20034" in found["msg"], found
+    told = (found.get("window"), written[-300:], found.get("msg"))
+    assert found["verdict"] == "fail" and "SXid 20034" in found["msg"], told
 
 
 def test_an_xid_after_the_gates_start_is_found_on_the_default_path(mended: None) -> None:
@@ -337,6 +339,8 @@ def test_its_own_passport_admits_it(revalidated: lab.Run) -> None:
 def test_an_image_that_drifted_is_found_and_replaced(revalidated: lab.Run) -> None:
     """gpu004 serves with another image than the inventory declares; so do others, which are out of the limit."""
     boots = {node: counts.network_boots(node) for node in lab.NODES}
+    faults = lab.play("day2_recycle", "--limit", "gpu004", "-e", "day2_recycle_drift=false")
+    assert faults.rc == 0 and counts.network_boots("gpu004") == boots["gpu004"], f"left to a roll-out: {faults.tail()}"
     run = lab.play("day2_recycle", "--limit", "gpu004")
     assert run.rc == 0, run.tail()
     assert lab.node_state("gpu004") == {"state": "IDLE", "reason": ""}

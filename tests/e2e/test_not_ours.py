@@ -63,7 +63,7 @@ FLEET_VERBS: list[tuple[str, dict[str, Any]]] = [
 ]
 #: Gates whose sections sites write: the rack's profiles know no floors of theirs.
 BY_THE_SITE: list[tuple[str, dict[str, Any]]] = [
-    *((f"{gate}_gate", {"fail_on": "never"}) for gate in ("cpu_memory", "gpu_burn", "network", "storage")),
+    *((f"{gate}_gate", {"fail_on": "never"}) for gate in ("cpu_memory", "gpu_burn", "network", "soak", "storage")),
     ("training_gate", {"fail_on": "never", "command": ["/bin/false"]}),
 ]
 POWER_VERBS: list[tuple[str, dict[str, Any]]] = [
@@ -109,7 +109,7 @@ def test_check_mode_of_every_verb_sends_no_write(tmp_path: Path) -> None:
         *(("scheduler_node", {"state": state}) for state in ("held", "resumed", "present")),
         *(("scheduler_wait", {"until": until}) for until in ("drained", "idle")),
         *(("dcgm_gate", {"level": level}) for level in (1, 3)),
-        *(("kernel_log_gate", {}), *BY_THE_SITE),
+        *(("kernel_log_gate", {}), *BY_THE_SITE, ("pair_gate", {"fail_on": "never"})),
         *((f"{gate}_gate", {}) for gate in ("gpu_state", "gpu_bandwidth", "collective")),
         *(("image_verify", {"mode": mode, "image": lab.image("2026.11.1")}) for mode in ("artifact", "node")),
         ("node_passport", {"state": "issued", "image": lab.image("2026.11.1"), "bmc_identity": bmc}),
@@ -119,11 +119,11 @@ def test_check_mode_of_every_verb_sends_no_write(tmp_path: Path) -> None:
         *(("node_wait", {}), ("node_identity", {})),
         ("node_identity", {"state": "replaced", "part": "board", "reason": "a test", "force_reason": "a test"}),
         *FLEET_VERBS,
-        ("node_history", {}),
-        ("ledger_store", {"state": "verified"}),
+        *(("node_history", {}), ("ledger_store", {"state": "verified"})),
         ("preflight", {"stop": False}),
         *(("fleet_report", {"path": str(tmp_path / "report.html")}), ("gate_outliers", {"batch": True})),
-        ("provisioner_info", {}),
+        *(("provisioner_info", {}), ("topology_info", {})),
+        ("topology_file", {"reconfigure": False, "topologies": [{"units": {"leaf1": list(lab.NODES)}}]}),
         ("provisioner_image", {"image": published()}),
         *(("hardware_verify", {}), ("gate_profile", {"state": "seen"})),
         *(("node_evidence", {}), ("evidence_bundle", {"folder": str(tmp_path / "evidence")})),

@@ -54,6 +54,8 @@ class Config:
     )
     #: tags that no machine needs to have
     tags: tuple[str, ...] = ()
+    #: tags whose machines MAAS works out itself, by their definitions
+    definitions: dict[str, str] = field(default_factory=dict)
     #: its DNS domains, the default one first
     domains: tuple[str, ...] = ("maas",)
 

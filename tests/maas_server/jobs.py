@@ -45,6 +45,8 @@ class Jobs:
             "deploy": self._deploy,
             "release": self._release,
             "erase": self._erase,
+            "rescue": self._rescue,
+            "exit rescue": self._rescue,
         }[kind]
         thread = threading.Thread(target=self._run, args=(kind, work, machine.system_id, machine.job), daemon=True)
         self._threads = [one for one in self._threads if one.is_alive()] + [thread]
@@ -53,7 +55,7 @@ class Jobs:
     def resume(self) -> None:
         """Jobs that a stop of the server has interrupted."""
         kinds = {s.COMMISSIONING: "commission", s.TESTING: "test", s.DEPLOYING: "deploy", s.RELEASING: "release"}
-        kinds[s.DISK_ERASING] = "erase"
+        kinds |= {s.DISK_ERASING: "erase", s.ENTERING_RESCUE_MODE: "rescue", s.EXITING_RESCUE_MODE: "exit rescue"}
         with self._store.changing() as machines:
             for machine in machines.values():
                 if machine.status in kinds:
@@ -119,10 +121,16 @@ class Jobs:
         """A boot into the ephemeral system, which this rack has not: the disk stays as it is."""
         self._release(machine)
 
+    def _rescue(self, machine: Machine) -> None:
+        """Into the ephemeral system, and back to what was there before; its own boot is none of this rack's."""
+        off = machine.status == s.EXITING_RESCUE_MODE and machine.previous_status != s.DEPLOYED
+        power_until(bmc_of(machine, self._config), "off" if off else "on")
+
     # -- the end: quick, under the store's lock ------------------------------------------------------------------
 
     def _ended(self, kind: str, machine: Machine, error: str) -> None:
         ends = {"commission": self._commissioned, "test": self._tested, "deploy": self._deployed}
+        ends |= {"rescue": self._rescued, "exit rescue": self._out_of_rescue}
         ends.get(kind, self._released)(machine, error)
 
     def _commissioned(self, machine: Machine, error: str) -> None:
@@ -150,9 +158,20 @@ class Jobs:
         machine.netboot = bool(error) or machine.ephemeral_deploy
         machine.power_state = "error" if error else "on"
 
-    def released(self, machine: Machine) -> None:
-        """Of one that is off there is nothing to wait for."""
+    def _rescued(self, machine: Machine, error: str) -> None:
+        machine.move(s.FAILED_RESCUE_MODE if error else s.RESCUE_MODE)
+        machine.status_message = f"Marking node failed - {error}" if error else "Rescue mode"
+
+    def _out_of_rescue(self, machine: Machine, error: str) -> None:
+        back = machine.previous_status if machine.previous_status in (s.DEPLOYED, s.READY) else s.READY
+        machine.move(s.FAILED_EXIT if error else back)
+        machine.owner = "" if back == s.READY and not error else machine.owner
+        machine.status_message = f"Marking node failed - {error}" if error else "Exited rescue mode"
+
+    def released(self, machine: Machine, power: str = "off") -> None:
+        """Of one that is off there is nothing to wait for, and a DPU keeps its power."""
         self._released(machine, "")
+        machine.power_state = power
 
     def _released(self, machine: Machine, error: str) -> None:
         if error:

@@ -117,6 +117,9 @@ def release(machine: Machine, user: User, form: Form, site: Site) -> None:
     if machine.status not in s.RELEASE_FROM:
         raise conflict(f"Machine cannot be released in its current state ('{s.NAMES[machine.status]}').")
     erase = any(form.django_bool(key) for key in ("erase", "secure_erase", "quick_erase"))
+    if machine.is_dpu:
+        _release_dpu(machine, site, erase)
+        return
     machine.osystem = machine.distro_series = ""  # whatever becomes of it
     _reach(machine, site, Answer.text(503, f"No rack controllers can access the BMC of node {machine.hostname}"))
     machine.move(s.DISK_ERASING if erase else s.RELEASING)
@@ -126,6 +129,32 @@ def release(machine: Machine, user: User, form: Form, site: Site) -> None:
         site.jobs.released(machine)
         return
     site.jobs.start("erase" if erase else "release", machine)
+
+
+def _release_dpu(machine: Machine, site: Site, erase: bool) -> None:
+    """It is neither erased nor switched off."""
+    if erase:
+        raise AnswerError(Answer.text(400, "Erasing disk is disabled for DPUs"))
+    machine.move(s.RELEASING)
+    machine.job += 1
+    site.jobs.released(machine, power=machine.power_state)
+
+
+def rescue_mode(machine: Machine, user: User, form: Form, site: Site) -> None:
+    if s.ENTERING_RESCUE_MODE not in s.TRANSITIONS[machine.status]:
+        state = s.NAMES[machine.status]
+        raise conflict(f"Cannot enter rescue mode: node {machine.system_id} is in state '{state}'.")
+    machine.previous_status, machine.owner = machine.status, user.name
+    machine.move(s.ENTERING_RESCUE_MODE)
+    site.jobs.start("rescue", machine)
+
+
+def exit_rescue_mode(machine: Machine, user: User, form: Form, site: Site) -> None:
+    if s.EXITING_RESCUE_MODE not in s.TRANSITIONS[machine.status]:
+        state = s.NAMES[machine.status]
+        raise conflict(f"Cannot exit rescue mode: node {machine.system_id} is in state '{state}'.")
+    machine.move(s.EXITING_RESCUE_MODE)
+    site.jobs.start("exit rescue", machine)
 
 
 def abort(machine: Machine, user: User, form: Form, site: Site) -> None:
@@ -260,6 +289,8 @@ POST: dict[str, tuple[Operation, bool]] = {
     "abort": (abort, True),
     "lock": (lock, False),
     "unlock": (unlock, False),
+    "rescue_mode": (rescue_mode, True),
+    "exit_rescue_mode": (exit_rescue_mode, True),
     "mark_broken": (mark_broken, True),
     "mark_fixed": (mark_fixed, True),
     "power_on": (power_on, True),

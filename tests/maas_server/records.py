@@ -80,7 +80,7 @@ def _known_value(rule: str, key: str, value: str, config: Config, every: Collect
     known = {
         "pool": set(_known(config, "pools")),
         "zone": set(_known(config, "zones")),
-        "tags": {tag for one in every for tag in one.tags} | set(config.tags),
+        "tags": {tag for one in every for tag in one.tags} | {*config.tags, *config.definitions},
         "owner": {user.name for user in config.users},
     }.get(rule, {value})
     if value not in known:
@@ -110,6 +110,10 @@ def create(form: Form, config: Config, system_id: str, machines: Collection[Mach
         raise AnswerError(Answer.form_error(errors))
     machine = Machine(system_id=system_id, hostname=f"made-up-{system_id}", macs=macs)
     machine.architecture = architecture
+    machine.is_dpu = form.django_bool("is_dpu")
+    if machine.is_dpu and not architecture.startswith("arm64/"):
+        text = "Invalid DPU architecture provided. Only 'arm64' architecture is supported."
+        raise AnswerError(Answer.form_error({"architecture": [text]}))
     change(machine, form, config, machines)
     return machine
 
@@ -205,6 +209,31 @@ def domains(config: Config) -> list[dict[str, Any]]:
         }
         for number, name in enumerate(config.domains)
     ]
+
+
+def tag(config: Config, machines: Collection[Machine], name: str) -> dict[str, Any]:
+    """:raises AnswerError: 404 for one that nobody has made."""
+    known = {*config.tags, *config.definitions, *(tag for one in machines for tag in one.tags)}
+    if name not in known:
+        raise AnswerError(Answer.text(404, "No Tag matches the given query."))
+    return {
+        "name": name,
+        "definition": config.definitions.get(name, ""),
+        "comment": "",
+        "kernel_opts": "",
+        "resource_uri": f"/MAAS/api/2.0/tags/{name}/",
+    }
+
+
+def update_nodes(form: Form, machines: dict[str, Machine], name: str) -> dict[str, int]:
+    """Ids that it does not know are ignored."""
+    adds = [machines[key] for key in form.all("add") if key in machines]
+    removes = [machines[key] for key in form.all("remove") if key in machines]
+    for one in adds:
+        one.tags.append(name) if name not in one.tags else None
+    for one in removes:
+        one.tags[:] = [tag for tag in one.tags if tag != name]
+    return {"added": len(adds), "removed": len(removes)}
 
 
 def _known(config: Config, kind: str) -> tuple[str, ...]:

@@ -266,6 +266,17 @@ class MaasServer:
     def domains(self, asked: Asked, user: User, params: Params) -> Answer:
         return Answer.json(records.domains(self.config)) if asked.method == "GET" else _unrecognised(asked)
 
+    def tag(self, asked: Asked, user: User, params: Params, name: str) -> Answer:
+        with self.store.changing() as machines:
+            found = records.tag(self.config, machines.values(), name)
+            if asked.method == "GET" and not asked.op:
+                return Answer.json(found)
+            if asked.method != "POST" or asked.op != "update_nodes":
+                return _unrecognised(asked)
+            if not user.admin:
+                raise AnswerError(Answer.forbidden())
+            return Answer.json(records.update_nodes(params.for_op(asked.op), machines, name))
+
     def version(self, asked: Asked, user: User, params: Params) -> Answer:
         return Answer.json(_VERSION)
 
@@ -279,6 +290,7 @@ _ROUTES: tuple[tuple[re.Pattern[str], Callable[..., Answer]], ...] = (
     (re.compile(r"boot-resources/(\d+)/upload/(\d+)/"), MaasServer.boot_resource_file),
     (re.compile(r"regioncontrollers/"), MaasServer.region_controllers),
     (re.compile(r"domains/"), MaasServer.domains),
+    (re.compile(r"tags/([\w-]+)/"), MaasServer.tag),
     (re.compile(r"nodes/([a-z0-9]+)/devices/"), MaasServer.devices),
     (re.compile(r"version/"), MaasServer.version),
 )

@@ -104,6 +104,7 @@ def _identity(one: Machine) -> dict[str, Any]:
         "enable_hw_sync": one.enable_hw_sync,
         "netboot": one.netboot,
         "tag_names": list(one.tags),
+        "is_dpu": one.is_dpu,
         "owner_data": dict(one.annotations),
         "workload_annotations": dict(one.annotations),
     }
@@ -142,7 +143,6 @@ def _constant() -> dict[str, Any]:
         "disable_ipv4": False,
         "enable_kernel_crash_dump": False,
         "ip_addresses": [],
-        "is_dpu": False,
         "node_type": 0,
         "node_type_name": "Machine",
         "numanode_set": [{"index": 0, "memory": 2048, "cores": [0, 1], "hugepages_set": []}],

@@ -49,6 +49,7 @@ class Machine:
     enable_hw_sync: bool = False
     netboot: bool = True
     tags: list[str] = field(default_factory=list)
+    is_dpu: bool = False
     annotations: dict[str, str] = field(default_factory=dict)
     agent_name: str = ""
     hardware: dict[str, str] = field(default_factory=dict)

@@ -121,6 +121,38 @@ def test_boot_script_that_cannot_be_carried_out_ends_with_an_error(text: str) ->
         run_script(text, FILES)
 
 
+ENTRY = f"#!ipxe\nkernel {BASE}/kernel a=${{mac}} of=${{set}}\ninitrd {BASE}/image\nboot\n".encode()
+CHAINED = {**FILES, f"{BASE}/entry": ENTRY, f"{BASE}/away": b"#!ipxe\nexit 1\n", f"{BASE}/none": b"<h1>404</h1>"}
+
+
+def test_a_boot_script_leads_to_another_which_knows_what_it_has_set() -> None:
+    text = f"#!ipxe\nset set {BASE}\nchain --autofree ${{set}}/entry || exit 1\n"
+    boot, _said = run_script(text, CHAINED)
+    assert (boot.action, boot.arguments) == ("image", f"a={MAC} of={BASE}")
+    assert boot.images == [(f"{BASE}/image", b"i")]
+
+
+@pytest.mark.parametrize("file", ["away", "none", "gone"])
+def test_a_boot_script_goes_on_where_another_leaves_or_is_none(file: str) -> None:
+    boot, _said = run_script(f"#!ipxe\nchain {BASE}/{file} || chain {BASE}/entry\n", CHAINED)
+    assert boot.action == "image"
+    assert run_script(f"#!ipxe\nchain {BASE}/{file} || exit 1\n", CHAINED)[0].action == "disk"
+
+
+def test_boot_scripts_that_lead_round_in_a_circle_end() -> None:
+    with pytest.raises(ipxe.ScriptError):
+        run_script(f"#!ipxe\nchain {BASE}/me\n", {f"{BASE}/me": f"#!ipxe\nchain {BASE}/me\n".encode()})
+
+
+def test_what_is_loaded_after_the_image_is_unpacked_over_it(node: rackconf.Node) -> None:
+    disk.install(node, artifact("1"), "first", artifact("2", **{"etc/overlay": "x"}))
+    assert json.loads((node.disk / "upper/etc/gpufleet/manifest.json").read_text())["version"] == "2"
+    assert (node.disk / "upper/etc/overlay").exists()
+    with pytest.raises(disk.NotAnImage):
+        disk.install(node, artifact("3"), "third", b"nothing")
+    assert json.loads((node.disk / "upper/etc/gpufleet/manifest.json").read_text())["version"] == "2"
+
+
 def test_an_image_that_cannot_be_unpacked_leaves_the_disk_alone(node: rackconf.Node) -> None:
     disk.install(node, artifact("1"), "first")
     for broken in (b"nothing", artifact("2")[:-20], artifact("2", **{"../evil": "x"}), artifact("2", **{"/evil": "x"})):

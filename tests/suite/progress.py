@@ -8,9 +8,60 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 import time
+from collections.abc import Generator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
+
+import pytest
+
+#: What a test cost, in seconds of CPU, as its report carries it from a worker
+CPU = "cpu"
+_BEFORE = pytest.StashKey[float]()
+_TICK = os.sysconf("SC_CLK_TCK")
+
+
+def used() -> float:
+    """Seconds of CPU of this process and its children, of those that live as well: a server of playbooks stays."""
+    both = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(one.ru_utime + one.ru_stime for one in both) + sum(map(_of_child, _children()))
+
+
+def _children() -> list[str]:
+    found: list[str] = []
+    for task in Path("/proc/self/task").glob("*/children"):
+        with suppress(OSError):  # a thread that has ended
+            found += task.read_text(encoding="ascii").split()
+    return found
+
+
+def _of_child(pid: str) -> float:
+    """What it has used, and what those have that it took leave of."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return sum(map(int, fields[11:15])) / _TICK
+
+
+class Spent:
+    """The plugin that measures it, in a worker too."""
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
+        item.stash[_BEFORE] = used()
+        return (yield)
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_makereport(
+        self, item: pytest.Item, call: pytest.CallInfo[None]
+    ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+        report = yield
+        if call.when == "teardown":
+            report.user_properties.append((CPU, f"{used() - item.stash[_BEFORE]:.2f}"))
+        return report
 
 
 class Progress:
@@ -18,6 +69,7 @@ class Progress:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._cpu: dict[str, str] = {}
 
     def _note(self, did: str, test: str, **more: str) -> None:
         line = json.dumps({"did": did, "test": test, "at": round(time.time(), 1), **more})
@@ -31,10 +83,12 @@ class Progress:
     def pytest_runtest_logreport(self, report: Any) -> None:
         if report.failed:
             self._note("failed", report.nodeid, text=report.longreprtext)
+        if report.when == "teardown":
+            self._cpu[report.nodeid] = dict(report.user_properties).get(CPU, "0")
 
     def pytest_collectreport(self, report: Any) -> None:
         if report.failed:
             self._note("failed", report.nodeid, text=report.longreprtext)
 
     def pytest_runtest_logfinish(self, nodeid: str) -> None:
-        self._note("ends", nodeid)
+        self._note("ends", nodeid, cpu=self._cpu.pop(nodeid, "0"))

@@ -77,7 +77,7 @@ def of_surveys(root: Path, data: Data) -> Iterator[str]:
         known = set(options.get(plays(key, template), ()))
         names_tenant = plays(key, template) in OF_A_NODE and not template.get("whole") and key != "look"
         known |= {FOR_TENANT} if names_tenant else set()
-        asked = [question["variable"] for question in template.get("survey", ())]
+        asked = [*template.get("extra_vars", ()), *(question["variable"] for question in template.get("survey", ()))]
         left = set(template.get("left_out", ()))
         yield from (f"template {key}: {one} is no option of its playbook" for one in sorted({*asked, *left} - known))
         yield from (
@@ -128,6 +128,8 @@ def of_a_node(data: Data, workflow: Data, node: Data) -> Iterator[str]:
         yield f"runs {node['run']}, which asks for no limit: it would run on the whole fleet"
     if template.get("needs_limit") and not workflow.get("needs_limit") and "limit" not in node:
         yield f"runs {node['run']} on no limit, which the workflow does not demand"
+    if template.get("sliced") and ("limit" in node or workflow.get("needs_limit")):
+        yield f"runs {node['run']}, which is sliced, on a limit: a slice without a host of it fails"
     yield from unanswered(template, node.get("extra_data", {}), workflow.get("survey", ()))
 
 

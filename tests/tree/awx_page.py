@@ -38,15 +38,16 @@ _TEMPLATES = """
 
 Each asks for the limit, but where it says otherwise, whether to run or to check, and whether to show differences.
 Extra variables are asked for by the survey alone. `awx_slices` cuts those that may be sliced; the others stay one job.
+A variable behind a playbook is always so.
 One that needs a limit begins with `NAME-THE-NODES`, which no host is called: whoever names none has changed nothing.
 
 | key | name | playbook | sliced | what its survey asks |
 |---|---|---|---|---|"""
 _LEFT_OUT = """
-What of a playbook's options no survey asks for, and why:
+What of its playbook's options a template's survey does not ask for, and why; another template's may ask for it:
 
-| option | why |
-|---|---|"""
+| template | option | why |
+|---|---|---|"""
 _NO_TEMPLATE = """
 Playbooks without a template, and why:
 
@@ -90,6 +91,7 @@ def templates(data: Data) -> Iterator[str]:
         run = f"`{plays(key, one)}`" + (", check mode" if one.get("job_type") == "check" else "")
         run += "" if one.get("ask_limit", True) else ", no limit"
         run += ", needs a limit" if one.get("needs_limit") else ""
+        run += "".join(f", `{name}={str(value).lower()}`" for name, value in one.get("extra_vars", {}).items())
         asked = "; ".join(question_of(question) for question in one.get("survey", ()))
         yield f"| `{key}` | {_called(one)} | {run} | {'yes' if one.get('sliced') else ''} | {asked} |"
 
@@ -105,8 +107,11 @@ def question_of(question: Data) -> str:
 
 def left_out(data: Data) -> Iterator[str]:
     yield _LEFT_OUT
-    for one in data["awx_templates"].values():
-        yield from (f"| `{name}` | {why} |" for name, why in one.get("left_out", {}).items())
+    by_reason: dict[tuple[str, str], list[str]] = {}
+    for key, one in data["awx_templates"].items():
+        for row in one.get("left_out", {}).items():
+            by_reason.setdefault(row, []).append(f"`{key}`")
+    yield from (f"| {', '.join(keys)} | `{name}` | {why} |" for (name, why), keys in by_reason.items())
     yield _NO_TEMPLATE
     yield from (f"| `{name}` | {why} |" for name, why in data["awx_no_templates"].items())
 
@@ -116,7 +121,9 @@ def workflows(data: Data) -> Iterator[str]:
     for key, one in data["awx_workflows"].items():
         yield f"\n### {_called(one)}\n"
         limit = " It needs a limit." if one.get("needs_limit") else ""
-        yield f"`{key}`. {one['description']}." + (limit if one.get("ask_limit", True) else " It asks for no limit.")
+        limit = limit if one.get("ask_limit", True) else " It asks for no limit."
+        alone = " A second one waits until the first has ended." if one.get("alone") else ""
+        yield f"`{key}`. {one['description']}." + limit + alone
         if one.get("survey"):
             yield f"It asks {'; '.join(question_of(question) for question in one['survey'])}."
         yield "\n| node | what it does | then |\n|---|---|---|"

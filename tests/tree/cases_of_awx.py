@@ -48,6 +48,8 @@ def tree(*path: str, value: Any = None, **files: str) -> dict[str, str]:
 
 _DRAIN, _BOTH = ("awx_templates", "drain"), ("awx_workflows", "both")
 _NODE, _QUESTION = (*_BOTH, "nodes", "one"), (*_DRAIN, "survey", "0")
+_TWO = {"two": {"run": "readmit", "limit": "a"}}
+_CANARY = {"title": "canary", "description": "Canary", "ask_limit": False, "nodes": _TWO}
 _OTHER = {"type": "text", "variable": "drain_when", "required": False, "min": 0, "max": 9}
 _BROKEN = (
     (tree("awx_no_templates", value={}), "rack: neither a template"),
@@ -70,6 +72,8 @@ _BROKEN = (
     (tree(*_NODE, "run", value="lost"), "lost, which is no template"),
     (tree(*_DRAIN, "ask_limit", value=False), "on the whole fleet"),
     (tree(*_DRAIN, "needs_limit", value=True), "on no limit"),
+    (tree(*_BOTH, "needs_limit", value=True), "runs readmit, which is sliced"),
+    (tree(*_BOTH, value=_CANARY), "runs readmit, which is sliced"),
     (tree(*_NODE, "extra_data", value={}), "gives no drain_why"),
     (tree(*_NODE, "extra_data", value={"drain_why": "x", "drain_to": "x"}), "gives drain_to"),
     (tree("awx_own_schedules", value={"daily": {"template": "lost"}}), "schedule daily: runs nothing"),

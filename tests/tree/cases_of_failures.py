@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.gpufleet.baremetal.tests.tree import quarantine
+from ansible_collections.gpufleet.baremetal.tests.tree import answers, quarantine
 
 RESCUED = """---
 - name: A
@@ -26,6 +26,18 @@ RESCUED = """---
 """
 
 CASES: list[tuple[Any, dict[str, str], str, dict[str, str]]] = [
+    (
+        answers.modules_that_nodes_answer,
+        {"roles/a/tasks/main.yml": "---\n- block:\n  - name: A\n    ansible.builtin.ping:\n"},
+        "roles/a/tasks/main.yml: A is ping, whose answer a node gives",
+        {"roles/a/tasks/main.yml": "---\n- name: A\n  ansible.builtin.raw: 'true'\n"},
+    ),
+    (
+        answers.modules_that_nodes_answer,
+        {"playbooks/a.yml": "---\n- hosts: all\n  tasks:\n  - name: A\n    ansible.builtin.command: 'true'\n"},
+        "playbooks/a.yml: A is command, whose answer a node gives",
+        {"playbooks/a.yml": "---\n- hosts: localhost\n  tasks:\n  - name: A\n    ansible.builtin.command: 'true'\n"},
+    ),
     (
         quarantine.kinds_listed_again,
         {"roles/a/tasks/main.yml": '---\n- name: A\n  when: x.kind not in ["", "trust", "deadline"]\n'},

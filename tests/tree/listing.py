@@ -29,6 +29,9 @@ RACK = re.compile(
     re.IGNORECASE,
 )
 RACK_ROLE = "virtual_rack"
+# A page, and the heading in it; and what in a page is no text of its own.
+_LINK = re.compile(r"\]\(([^)#\s]*)#?([^)\s]*)[^)]*\)")
+_FENCED = re.compile(r"^```.*?^```$", re.DOTALL | re.MULTILINE)
 
 
 @functools.cache
@@ -112,12 +115,26 @@ def yaml_without_start(root: Path) -> list[str]:
 
 
 def dead_links(root: Path) -> list[str]:
-    """A page that is linked to within the project is there."""
+    """A page that is linked to within the project is there, and has the heading that the link leads to."""
     complaints = []
     for path in files(root):
         if path.suffix != ".md":
             continue
-        for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", text(path)):
-            if not re.match(r"\w+:", target) and not (path.parent / target).exists():
+        for target, heading in _LINK.findall(text(path)):
+            there = (path.parent / target).resolve() if target else path.resolve()
+            if re.match(r"\w+:", target) or (not target and not heading):
+                continue
+            if not there.exists():
                 complaints.append(f"{path.relative_to(root)}: {target}")
+            elif heading and there.suffix == ".md" and heading not in headings(text(there)):
+                complaints.append(f"{path.relative_to(root)}: {target}#{heading}: no such heading")
     return complaints
+
+
+@functools.cache
+def headings(page: str) -> frozenset[str]:
+    """By what a link leads to them, as the site that the repository is on makes it: small letters, without what is no
+    letter, digit, minus or underscore, and a minus for each blank."""
+    told = re.findall(r"^#+ +(.+?) *$", _FENCED.sub("", page), re.MULTILINE)
+    plain = (re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", line).lower() for line in told)
+    return frozenset(re.sub(r"[^\w\- ]", "", line).replace(" ", "-") for line in plain)

@@ -365,10 +365,11 @@ def options_of_playbooks(root: Path) -> dict[str, tuple[str, ...]]:
 
 
 def artifacts_of_playbooks(root: Path) -> set[str]:
-    """What the reports of playbooks leave for other jobs, each called after its title."""
+    """What the reports of playbooks leave for other jobs, each called after its title; and what plans of waves do."""
     told = "".join(text(path) for path in under(root, "playbooks", suffix=".yml"))
     titles = re.findall(r"^ +report: true\n(?: +\w+: .*\n)*? +title: (.+)$", told, re.M)
-    return {"gpufleet_" + re.sub(r"[^a-z0-9]+", "_", title.lower()) for title in titles}
+    of_plans = {"gpufleet_waves"} if "gpufleet.baremetal.fleet_plan:" in told else set()
+    return of_plans | {"gpufleet_" + re.sub(r"[^a-z0-9]+", "_", title.lower()) for title in titles}
 
 
 def settings_unheard_of(root: Path) -> list[str]:

@@ -42,7 +42,7 @@ OF_EVERY_VERB = ("_door", "_variables", "_tenant")
 OF_PROOFS = ("_proof", "_schedulers", "_holds")
 OF_MAINTENANCE = ("_maintained",)
 #: Their variables are the options of the verb, or of the port whose batch it watches.
-BY_OPTION = frozenset(["_door", "_batch_hosts"])
+BY_OPTION = frozenset(["_door", "_batch_hosts", "_for_all"])
 #: These read variables for no role: a look at all of them, the sources of inventories, and lists of names.
 _OF_NO_ROLE = re.compile(r"_preflight.*|_inventory_.*|_known_names")
 

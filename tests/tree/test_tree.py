@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.gpufleet.baremetal.tests.tree import (
+    answers,
     awx,
     awx_page,
     code,
@@ -76,6 +77,7 @@ RULES = (
     heard.playbooks_that_do_not_listen,
     parts.bad_locks,
     parts.environments_that_differ,
+    answers.modules_that_nodes_answer,
     quarantine.kinds_listed_again,
     quarantine.asserts_that_quarantine,
     messages.messages_that_differ,

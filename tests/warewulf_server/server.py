@@ -80,6 +80,8 @@ class Config:
     ahead: float = 0.0
     images: dict[str, Record] = field(default_factory=dict)
     overlays: tuple[str, ...] = ("wwinit", "hosts")
+    #: Where it is reached.
+    address: str = "127.0.0.1"
 
 
 def image(**other: Any) -> Record:
@@ -98,13 +100,13 @@ class WarewulfServer:
         #: Does the order to build overlays do anything?
         self.builds = True
         self.clock = 0
-        self._http = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
+        self._http = ThreadingHTTPServer((config.address, 0), _handler(self))
         self._http.daemon_threads = True
         self._thread = threading.Thread(target=self._serve, daemon=True, name=f"Warewulf at {self.url}")
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self._http.server_address[1]}"
+        return f"http://{self.config.address}:{self._http.server_address[1]}"
 
     def _serve(self) -> None:
         self._http.serve_forever(poll_interval=0.1)

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import BMC, FLEET, spec
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import BMC, FLEET, FOR_ALL, spec
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc import names
 
 #: By these the machine is known: the right one of several behind a BMC, and before a write the one that is meant.
@@ -17,6 +17,7 @@ _WHO = {
 
 POWER_SPEC = spec(
     FLEET,
+    FOR_ALL,
     BMC,
     _WHO,
     state={"type": "str", "required": True, "choices": list(names.POWER_STATES)},
@@ -27,6 +28,7 @@ POWER_SPEC = spec(
 
 PXE_SPEC = spec(
     FLEET,
+    FOR_ALL,
     BMC,
     _WHO,
     target={"type": "str", "choices": list(names.BOOT_TARGETS), "default": "pxe"},
@@ -40,6 +42,7 @@ PXE_SPEC = spec(
 )
 
 INFO_SPEC = spec(
+    FOR_ALL,
     BMC,
     _WHO,
     macs={"type": "bool", "default": True},

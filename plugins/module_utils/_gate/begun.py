@@ -8,8 +8,9 @@ Runs on nodes: standard library only.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
@@ -32,15 +33,28 @@ class Begun:
     gate: str
     started: str
     wanted: Wanted
+    #: When it began, by the clock of the boot.
+    since: float = field(default_factory=time.monotonic)
 
     def verdict(self, sheet: Sheet, tool: Tool, evidence: str) -> dict[str, Any]:
         """What the sheet says, with what was asked and by what."""
-        profile = self.wanted.reference()
-        return as_verdict(self.gate, sheet, tool=tool, started=self.started, evidence=evidence, profile=profile)
+        return as_verdict(
+            self.gate,
+            sheet,
+            tool=tool,
+            started=self.started,
+            evidence=evidence,
+            profile=self.wanted.reference(),
+            seconds=self._seconds(),
+        )
 
     def unmeasured(self, text: str, id: str) -> dict[str, Any]:
         """Nothing was measured, and this was in the way."""
-        return inconclusive(self.gate, text, id=id, started=self.started, profile=self.wanted.reference())
+        profile = self.wanted.reference()
+        return inconclusive(self.gate, text, id=id, started=self.started, profile=profile, seconds=self._seconds())
+
+    def _seconds(self) -> float:
+        return time.monotonic() - self.since
 
 
 def _nothing_more(wanted: Wanted) -> None:

@@ -34,6 +34,14 @@ _TICK = 2.0
 _DIGEST = re.compile(r"sha256:[0-9a-f]{64}\Z")
 
 
+#: No soak takes a month.
+_LONGEST_SECONDS = 2678400.0
+
+
+def _seconds(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= _LONGEST_SECONDS
+
+
 def _time(value: Any) -> bool:
     return isinstance(value, str) and bool(_TIME.match(value)) and seconds_of(value) is not None
 
@@ -50,6 +58,7 @@ _SHAPE: Mapping[str, Callable[[Any], bool]] = {
     "argv": list_of(any_text),
     "started": _time,
     "ended": _time,
+    "duration": _seconds,
     "evidence_digest": lambda value: isinstance(value, str) and bool(_DIGEST.match(value)),
     "profile": mapping_of({"sku": any_text, "digest": any_text}),
 }

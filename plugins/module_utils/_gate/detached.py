@@ -14,16 +14,25 @@ from typing import Any, Callable
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate import job
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.begun import Begun
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.names import DETACHED
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Result
+
+Again = Callable[[Mapping[str, Any], Mapping[str, Any]], bool]
 
 
 def detached(
-    params: Mapping[str, Any], begun: Begun, measure: Callable[[], Mapping[str, Any]], *, limit: float
+    params: Mapping[str, Any],
+    begun: Begun,
+    measure: Callable[[], Mapping[str, Any]],
+    *,
+    limit: float,
+    again: Again = lambda _known, _told: False,
 ) -> Result:
     """Start the job, or join it; nothing is known of its verdict yet.
 
     :param measure: gives the verdict, in a process of its own.
     :param limit: seconds after which it ends by itself.
+    :param again: is a job that is known to be run once more, by its file and its answer?
     """
 
     def work() -> Mapping[str, Any]:
@@ -33,6 +42,9 @@ def detached(
             return begun.unmeasured(f"the gate broke: {type(exc).__name__}: {cut(exc, 300)}", "crashed")
 
     profile = begun.wanted.reference()
-    found = job.start(begun.gate, params, work, limit=limit, profile=profile, started=begun.started)
+    stale = DETACHED.get(begun.gate, job.STALE_SECONDS)
+    found = job.start(
+        begun.gate, params, work, limit=limit, profile=profile, started=begun.started, again=again, stale=stale
+    )
     places = {name: str(params[name]) for name in ("state_dir", "boot_id_path")}
     return Result(changed=False, data={**found, **places})

@@ -37,6 +37,8 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import
 SCHEMA = 1
 #: In the place of a verdict: what was in the way of writing it.
 UNWRITTEN = "unwritten"
+#: In the place of one of days: none goes on here to be ended; or one does that was asked for in other words.
+NO_SOAK, ANOTHER = "no_soak", "another_soak"
 #: A job's name becomes a file's name.
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}\Z")
 _LIMIT = 4 * 1024 * 1024
@@ -57,12 +59,16 @@ def start(
     limit: float,
     profile: Mapping[str, Any],
     started: str = "",
+    again: Callable[[Mapping[str, Any], Mapping[str, Any]], bool] = lambda _known, _told: False,
+    stale: float = STALE_SECONDS,
 ) -> dict[str, Any]:
     """Start the job, or join the one of this name, running or ended.
 
     :param work: gives the verdict; whatever goes wrong in it must be part of that.
     :param limit: seconds after which the work ends by itself.
     :param started: when the gate began, which the verdict says as well.
+    :param again: is one that is known to be run once more? Asked with its file, and with its answer, empty without one.
+    :param stale: seconds after which an answer says nothing any more.
     :returns: what the job's file says, with ``joined``.
     :raises ConfigError: where the folder is not ours alone.
     :raises BadAnswer: where a file of this job cannot be what it claims to be.
@@ -72,27 +78,21 @@ def start(
         raise ConfigError("no name for the job", seen=repr(name), wanted="letters, digits, dots and dashes")
     place = str(params["state_dir"])
     with _told_of_room(place), _alone(_folder(place)) as folder:
-        known = _known(folder, name)
-        if known is not None and not _stale(folder, name):
-            return {**known, "joined": True}
+        found = known(folder, name)
+        if found is not None and not again(found, told(folder, name)) and not _stale(folder, name, stale):
+            return {**found, "joined": True}
         for leftover in (_answer(folder, name), _record(folder, name)):
             with suppress(FileNotFoundError):
                 os.unlink(leftover)
-        about = {
-            "schema": SCHEMA,
-            "gate": gate,
-            "job": name,
-            "boot_id": boot_id(str(params["boot_id_path"])),
-            "started": started or now_utc(),
-            "limit": limit,
-            "profile": dict(profile),
-        }
+        boot = boot_id(str(params["boot_id_path"]))
+        about = {"schema": SCHEMA, "gate": gate, "job": name, "boot_id": boot, "started": started or now_utc()}
+        about.update(limit=limit, profile=dict(profile))
         _keep_room(folder, name)
         _detach(lambda say: _worker(folder, about, work, say))
-        known = _known(folder, name)
-    if known is None:
+        found = known(folder, name)
+    if found is None:
         raise BadAnswer("the job did not start", seen="its worker left no word of itself")
-    return {**known, "joined": False}
+    return {**found, "joined": False}
 
 
 def boot_id(path: str) -> str:
@@ -146,7 +146,7 @@ def _alone(folder: str) -> Iterator[str]:
         os.close(descriptor)
 
 
-def _known(folder: str, name: str) -> Optional[dict[str, Any]]:
+def known(folder: str, name: str) -> Optional[dict[str, Any]]:
     """What is known of this job; nothing where it was never started."""
     path = _record(folder, name)
     try:
@@ -159,22 +159,55 @@ def _known(folder: str, name: str) -> Optional[dict[str, Any]]:
         foreign = os.fstat(file.fileno()).st_uid != os.geteuid()
         content = file.read(_LIMIT)
     try:
-        known = json.loads(content)
+        found = json.loads(content)
     except (ValueError, RecursionError):
-        known = None
-    if foreign or not isinstance(known, dict) or known.get("schema") != SCHEMA or known.get("job") != name:
+        found = None
+    if foreign or not isinstance(found, dict) or found.get("schema") != SCHEMA or found.get("job") != name:
         raise BadAnswer("the job's file is not what we wrote", seen=path, do="remove it, and run again")
-    return known
+    return found
 
 
-def _stale(folder: str, name: str) -> bool:
-    """Has it ended long ago, by its own word? A file that cannot be read is for whoever collects it to refuse."""
+def told(folder: str, name: str) -> dict[str, Any]:
+    """Its answer; empty where there is none that can be read."""
     try:
         with open(_answer(folder, name), "rb") as file:
-            ended = seconds_of(json.loads(file.read(_LIMIT))["verdict"]["ended"])
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        return False
-    return ended is not None and time.time() - ended > STALE_SECONDS
+            found = json.loads(file.read(_LIMIT))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def word(found: Mapping[str, Any]) -> str:
+    """The verdict of such an answer; empty where it has none."""
+    verdict = found.get("verdict")
+    return str(verdict.get("verdict") or "") if isinstance(verdict, dict) else ""
+
+
+def alive(found: Mapping[str, Any], boot: str) -> bool:
+    """Does the process that works on this job still live, on this boot? Another one may have its number by now."""
+    return (
+        found.get("boot_id") == boot
+        and bool(found.get("pid_start"))
+        and (process_start(int(found["pid"])) == found["pid_start"])
+    )
+
+
+def living(folder: str, gate: str, boot: str) -> list[str]:
+    """The names of this gate's jobs that go on; none where no job was ever begun."""
+    try:
+        files = os.listdir(folder)
+    except FileNotFoundError:
+        return []
+    names = sorted(one[: -len(".job")] for one in files if one.endswith(".job"))
+    found = ((name, known(folder, name)) for name in names if name.startswith(gate.removesuffix("_gate") + "-"))
+    return [name for name, one in found if one and alive(one, boot)]
+
+
+def _stale(folder: str, name: str, seconds: float) -> bool:
+    """Has it ended long ago, by its own word? A file that cannot be read is for whoever collects it to refuse."""
+    verdict = told(folder, name).get("verdict")
+    ended = seconds_of(verdict.get("ended")) if isinstance(verdict, dict) else None
+    return ended is not None and time.time() - ended > seconds
 
 
 def _draft(path: str) -> int:

@@ -285,7 +285,9 @@ def _sections(
         rows = list(_floors(question, gate, figures[gate], drivers))
         floors += [f"{measures.section}.{row['name']}: {row['minimum']}, of {named(figures[gate])}" for row in rows]
         if rows:
-            made[measures.section] = {measures.rows: _with_kept(question, measures.section, measures.rows, rows)}
+            beside = question.kept.get(measures.section) or {}
+            whole = _with_kept(question, measures.section, measures.rows, rows)
+            made[measures.section] = {**beside, measures.rows: whole}
     return made, floors
 
 

@@ -19,14 +19,21 @@ DRIVERS: dict[str, str] = {
     "gpu_state": "gpu_state_gate",
     "kernel_log": "kernel_log_gate",
     "network": "network_gate",
+    "pair": "pair_gate",
+    "soak": "soak_gate",
     "storage": "storage_gate",
     "training": "training_gate",
 }
 
+#: Drivers that measure nodes with each other: what one node prints makes none of them pass.
+BETWEEN = ("pair",)
 #: Gates that a passport asks for where its policy names none; a new one is asked for when a site says so.
 REQUIRED = ("dcgm_gate", "kernel_log_gate")
-#: Gates that may outlive their task, which ``gate_wait`` then watches.
-DETACHED = ("dcgm_gate",)
+#: Gates that may outlive their task, which ``gate_wait`` then watches, and for how many seconds after its end a verdict
+#: of each says something of the node: whoever began a soak of days may come back after the weekend.
+DETACHED: dict[str, float] = {"dcgm_gate": 3600.0, "soak_gate": 1209600.0}
+#: Of a gate that reads other sections of a profile than ``gpu`` and the one of its driver: which.
+SECTIONS: dict[str, tuple[str, ...]] = {"kernel_log_gate": (), "soak_gate": ("gpu", "gpu_state", "gpu_burn", "soak")}
 #: Which verdicts fail the host.
 FAIL_ON = ("fail", "inconclusive", "never")
 #: DCGM's run levels.

@@ -14,19 +14,19 @@ import re
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.wanted import Wanted
 
 _ID = re.compile(r"0x([0-9a-f]{4})\Z")
-_VENDOR = "0x10de"
+NVIDIA, AMD = "0x10de", "0x1002"
 
 
-def on_bus(wanted: Wanted, folder: str) -> int:
+def on_bus(wanted: Wanted, folder: str, vendor: str = NVIDIA) -> int:
     """How many of the PCI devices there are of the SKU.
 
-    :param folder: of all PCI devices, ``/sys/bus/pci/devices``.
+    :param folder: of all PCI devices, ``/sys/bus/pci/devices``. vendor: whose they are.
     """
     try:
         places = os.listdir(folder)
     except OSError:
         return 0
-    return sum(_is_of(wanted, os.path.join(folder, place)) for place in places)
+    return sum(_is_of(wanted, os.path.join(folder, place), vendor) for place in places)
 
 
 def devices_on_bus(folder: str) -> list[str]:
@@ -35,18 +35,18 @@ def devices_on_bus(folder: str) -> list[str]:
         places = [os.path.join(folder, place) for place in sorted(os.listdir(folder))]
     except OSError:
         return []
-    ours = [_ID.match(_word(os.path.join(place, "device"))) for place in places if _of_nvidia(place)]
+    ours = [_ID.match(_word(os.path.join(place, "device"))) for place in places if _made_by(place, NVIDIA)]
     return [match.group(1) for match in ours if match]
 
 
-def _is_of(wanted: Wanted, place: str) -> bool:
+def _is_of(wanted: Wanted, place: str, vendor: str) -> bool:
     match = _ID.match(_word(os.path.join(place, "device")))
     ours = match is not None and match.group(1) in wanted.device_ids
-    return ours and _of_nvidia(place)
+    return ours and _made_by(place, vendor)
 
 
-def _of_nvidia(place: str) -> bool:
-    return _word(os.path.join(place, "vendor")) == _VENDOR
+def _made_by(place: str, vendor: str) -> bool:
+    return _word(os.path.join(place, "vendor")) == vendor
 
 
 def _word(path: str) -> str:

@@ -15,9 +15,10 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Optional
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._checked_file import (
+    Kept,
     in_words,
     line_of,
     problems,
@@ -53,8 +54,10 @@ def search_path(given: Iterable[str], own: Path) -> list[Path]:
     return [Path(folder).expanduser() for folder in [*given, *environment]] + [own]
 
 
-def load(sku: str, folders: Sequence[Path], schema: Path) -> Profile:
+def load(sku: str, folders: Sequence[Path], schema: Path, kept: Optional[Kept] = None) -> Profile:
     """The profile of a SKU.
+
+    :param kept: profiles that were found right before, and are not checked again.
 
     :raises ProfileMissing: naming the file to write.
     :raises ConfigError: naming file and line, when the first profile found is not valid. A broken profile of the site
@@ -65,7 +68,7 @@ def load(sku: str, folders: Sequence[Path], schema: Path) -> Profile:
         for suffix in _SUFFIXES:
             path = folder / f"{sku}{suffix}"
             if path.is_file():
-                return read(path, sku, schema)
+                return read(path, sku, schema, kept)
     near = _near(sku, folders)
     raise ProfileMissing(
         f"the SKU {sku} has no profile",
@@ -106,9 +109,9 @@ def _to_write(sku: str, folders: Sequence[Path]) -> str:
     return f"{name} in a folder of your own, and name that folder in the option profile_path or in {VARIABLE}"
 
 
-def read(path: Path, sku: str, schema: Path) -> Profile:
+def read(path: Path, sku: str, schema: Path, kept: Optional[Kept] = None) -> Profile:
     """One profile file, checked."""
-    data = read_checked(path, schema, what=_WHAT, page="docs/reference/profiles.md")
+    data = read_checked(path, schema, what=_WHAT, page="docs/reference/profiles.md", kept=kept)
     if data["sku"] != sku:
         raise ConfigError(f"{path}:{line_of(path, ['sku'])}: the profile is of {data['sku']}", wanted=f"sku: {sku}")
     return Profile(sku, str(path), json_digest(data), data)

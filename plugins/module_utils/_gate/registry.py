@@ -8,33 +8,50 @@ PRIVATE to the collection.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
 
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.collective import known_good as of_collective
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.collective import paired as collectives
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.cpu_memory.section import NAME as CPU_MEMORY
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.claimed import asked, lacking, own
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.section import section_of as of_dcgm
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.gpu_bandwidth import (
     known_good as of_bandwidth,
 )
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.gpu_burn.gate import gpu_burn_gate
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.gpu_burn.section import NAME as GPU_BURN
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.gpu_burn.section import burns_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.gpu_state import known_good as of_gpus
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.gpu_state.gate import gpu_state_gate
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.gpu_state.section import (
     section_of as of_gpu_state,
 )
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.kernel_log.earlier import earlier_boot_log
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.kernel_log.gate import kernel_log_gate
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.network import paired as speeds
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.network.section import NAME as NETWORK
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.pair.shell import lock
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.shown import Looks, Measures
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.soak import claimed as of_soak
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.soak.gate import soak_gate
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.soak.made_of import Parts
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.soak.section import NAME as SOAK
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.storage.section import NAME as STORAGE
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.together import Test
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.training.section import NAME as TRAINING
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.wanted import Wanted
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.watch import Asked, Knows, Lacking
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Result
 
 #: What a claimed pass lacks of the cells that its question demands, by the gate's name.
-LACKING: Mapping[str, Lacking] = {"dcgm_gate": lacking}
+LACKING: Mapping[str, Lacking] = {"dcgm_gate": lacking, "soak_gate": of_soak.lacking}
 #: What its verdict was asked, of the question that the start of its job tells.
-ASKED: Mapping[str, Asked] = {"dcgm_gate": asked}
+ASKED: Mapping[str, Asked] = {"dcgm_gate": asked, "soak_gate": of_soak.asked}
 #: What the gate knows of a pass that lacks nothing.
-OWN: Mapping[str, Knows] = {"dcgm_gate": own}
+OWN: Mapping[str, Knows] = {"dcgm_gate": own, "soak_gate": of_soak.own}
 #: Of the gates that the role ``gate`` runs: what reads its part of a profile, and raises where that is lacking, and the
 #: setting that leaves the gate out.
 SECTIONS: Mapping[str, tuple[Callable[[Wanted], object], str]] = {
@@ -49,4 +66,45 @@ MEASURES: Mapping[str, Measures] = {
     "collective_gate": of_collective.MEASURES,
 }
 #: Sections that neither a look nor a verdict tells: whoever wrote one into a profile keeps it.
-KEPT = (CPU_MEMORY, GPU_BURN, NETWORK, STORAGE, TRAINING)
+KEPT = (CPU_MEMORY, GPU_BURN, NETWORK, SOAK, STORAGE, TRAINING)
+
+
+def _burns(wanted: Wanted, names: Sequence[str]) -> list[str]:
+    return [burn.name for burn in burns_of(wanted, names)]
+
+
+def _seconds(wanted: Wanted, name: str) -> float:
+    return float(sum(burn.seconds for burn in burns_of(wanted, [name])))
+
+
+#: What a soak runs, of other gates.
+SOAKED = Parts(gpu_burn_gate, _burns, gpu_state_gate, of_gpu_state, kernel_log_gate, earlier_boot_log, _seconds)
+#: The gate itself, with them.
+SOAK_GATE: Callable[[Mapping[str, Any], Context], Result] = partial(soak_gate, parts=SOAKED)
+
+
+def tests_between(options: Mapping[str, Any], wanted: Wanted, names: Sequence[str]) -> list[Test]:
+    """What is measured between nodes, all that the profile has or what of it is named. options: of the gate.
+
+    :raises ConfigError: where the profile has nothing of it, or none that is named.
+    """
+    programs = {name: str(options.get(name) or name) for name in ("iperf3", "ib_write_bw")}
+    folder, mpirun = str(options.get("nccl_tests") or ""), [str(word) for word in options["mpirun"]]
+    started = collectives.Started(mpirun, lock(str(options["pci_path"])), folder, float(options["timeout"]))
+    every = [*speeds.tests_of(wanted, programs), *collectives.tests_of(wanted, started)]
+    found = {test.name: test for test in every}
+    twice = sorted({test.name for test in every if found[test.name] is not test})
+    if twice:
+        raise ConfigError(
+            f"the SKU profile {wanted.sku} has two measurements between nodes of one name: {', '.join(twice)}",
+            wanted="a name of its own for each, in network.speeds and collective.fabric together",
+            do="name them apart in the profile",
+        )
+    missing = sorted(set(names) - set(found))
+    if missing or not found:
+        raise ConfigError(
+            f"the SKU profile {wanted.sku} has nothing to measure between nodes: {', '.join(missing) or 'of any name'}",
+            wanted=", ".join(sorted(found)) or "network.speeds or collective.fabric",
+            do="add it to the profile; docs/how-to/measure-between-nodes.md shows how",
+        )
+    return [test for name, test in found.items() if not names or name in names]

@@ -42,6 +42,7 @@ CPU_MEMORY_GATE = spec(
     GATE,
     tests={"type": "list", "elements": "str"},
     stress_ng={"type": "str", "default": "stress-ng"},
+    hpl={"type": "list", "elements": "str", "default": ["mpirun", "--allow-run-as-root", "-np", "{ranks}", "xhpl"]},
     timeout={"type": "int", "default": 1800},
     sysfs_path={"type": "path", "default": "/sys"},
     proc_path={"type": "path", "default": "/proc"},
@@ -56,6 +57,7 @@ DCGM_GATE = spec(
     timeout={"type": "int"},
     busy_timeout={"type": "int", "default": 60},
     localise_timeout={"type": "int", "default": 600},
+    health={"type": "bool", "default": False},
     dcgmi={"type": "str", "default": "dcgmi"},
     pci_path={"type": "path", "default": "/sys/bus/pci/devices"},
 )
@@ -115,6 +117,7 @@ GPU_BURN_GATE = spec(
 GPU_STATE_GATE = spec(
     FLEET,
     GATE,
+    amd_smi={"type": "str", "default": "amd-smi"},
     nvidia_smi={"type": "str", "default": "nvidia-smi"},
     timeout={"type": "int", "default": 120},
     again_timeout={"type": "int", "default": 10},
@@ -135,14 +138,57 @@ KERNEL_LOG_GATE = spec(
     journalctl={"type": "str", "default": "journalctl"},
 )
 
+#: By which a gate that reads the log beside other things is told where it is.
+_OF_A_LOG = ("source", "path", "journalctl", "pstore_archive")
+
 NETWORK_GATE = spec(
     FLEET,
     GATE,
     tests={"type": "list", "elements": "str"},
     neighbours={"type": "dict"},
     lldpctl={"type": "str", "default": "lldpctl"},
+    mlxlink={"type": "str", "default": "mlxlink"},
+    speeds={"type": "list", "elements": "str"},
+    servers={"type": "dict"},
+    iperf3={"type": "str", "default": "iperf3"},
+    ib_write_bw={"type": "str", "default": "ib_write_bw"},
+    speed_timeout={"type": "int", "default": 900},
     timeout={"type": "int", "default": 60},
     sysfs_path={"type": "path", "default": "/sys"},
+)
+
+PAIR_GATE = spec(
+    FLEET,
+    BATCH,
+    {name: option for name, option in GATE.items() if name != "evidence_path"},
+    tests={"type": "list", "elements": "str"},
+    collect={"type": "str"},
+    address_variable={"type": "str", "default": "ansible_host"},
+    leaf_variable={"type": "str", "default": "topology_leaf"},
+    iperf3={"type": "str", "default": "iperf3"},
+    ib_write_bw={"type": "str", "default": "ib_write_bw"},
+    nccl_tests={"type": "path"},
+    mpirun={"type": "list", "elements": "str", "default": ["mpirun", "--allow-run-as-root"]},
+    timeout={"type": "int", "default": 900},
+    sysfs_path={"type": "path", "default": "/sys"},
+    pci_path={"type": "path", "default": "/sys/bus/pci/devices"},
+)
+#: A host's own verdict is collected by itself.
+PAIR_GATE_RULES = {"mutually_exclusive": [("collect", name) for name in ("after", "nodes", "tests")]}
+
+SOAK_GATE = spec(
+    FLEET,
+    GATE,
+    {name: option for name, option in KERNEL_LOG_GATE.items() if name.endswith("_path") or name in _OF_A_LOG},
+    {**DETACHED, "state_dir": {"type": "path", "default": "/var/lib/gpufleet-soak"}},
+    hours={"type": "float", "default": 24.0},
+    stop={"type": "bool", "default": False},
+    tests={"type": "list", "elements": "str"},
+    timeout={"type": "int"},
+    gpu_burn={"type": "str", "default": "gpu_burn"},
+    compare={"type": "path"},
+    nvidia_smi={"type": "str", "default": "nvidia-smi"},
+    pci_path={"type": "path", "default": "/sys/bus/pci/devices"},
 )
 
 STORAGE_GATE = spec(

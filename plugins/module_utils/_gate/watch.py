@@ -20,11 +20,15 @@ from typing import Any, Callable, Optional
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import DeadlineExceeded, NotOurs
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.collected import misdated, problem_of
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.job import STALE_SECONDS, UNWRITTEN
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.job import UNWRITTEN, word
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.names import DETACHED
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.passed import Own, strange, written
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._once import once
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._proc import start_in
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Event, Result
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import (
+    FAIL,
+    INCONCLUSIVE,
     PASS,
     inconclusive,
     now_utc,
@@ -59,6 +63,13 @@ FROM_START = (
     "state_dir",
     "boot_id_path",
 )
+#: What a wait finds of a job that is over, whatever it was.
+REBOOTED, DIED = "rebooted", "died"
+GONE = (REBOOTED, DIED, UNWRITTEN)
+#: What is true of a node also after its next boot, by the gate; of the others it is a failure.
+_LASTING: Mapping[str, Sequence[str]] = {"soak_gate": (FAIL, PASS, INCONCLUSIVE)}
+#: The finding of what a shutdown ends as well: such a job goes on after the boot.
+_STOPPED = "stopped"
 _MARK = "gpufleet-look"
 #: The longest file that is read.
 _LIMIT = 4 * 1024 * 1024
@@ -66,8 +77,8 @@ _LIMIT = 4 * 1024 * 1024
 _SHOWN = 300
 #: A job ends its tool at its own limit; this long it may take to do so and to write its verdict.
 ENDING_SECONDS = 120.0
-#: No diagnostic takes a week.
-_LONGEST_SECONDS = 604800.0
+#: No soak takes a month.
+_LONGEST_SECONDS = 2678400.0
 #: At first the looks come close together, for gates that take seconds.
 _EARLY_SECONDS = 20.0
 _EARLY_INTERVAL = 2.0
@@ -179,22 +190,30 @@ class _Watch:
         self._heard[host] = now
         boot, _line, clock = parts[1].partition("\n")
         stat, answer = parts[2:4]
-        if boot != node["boot_id"]:
-            self._conclude(host, "the node was rebooted while its gate ran", "rebooted")
+        if boot != node["boot_id"] and not self._ended_before(node, answer):
+            self._conclude(host, "the node was rebooted while its gate ran", REBOOTED)
         elif answer:
             self._read(host, node, answer, clock.strip())
         elif start_in(stat) != int(node["pid_start"]):  # the worker itself, not another process of its number
-            told = "the gate's process ended without a verdict: it was killed, or could not write in"
-            self._conclude(host, f"{told} {node['state_dir']}", "crashed")
+            gone = "the gate's process ended without a verdict: it was killed, or could not write in"
+            self._conclude(host, f"{gone} {node['state_dir']}", DIED)
         elif now - self._begun >= limit:
             self._conclude(host, f"no verdict within {limit:.0f} s", "late")
+
+    def _ended_before(self, node: Mapping[str, Any], answer: str) -> bool:
+        """Had the job ended on its own boot, with a word that a reboot does not make older?"""
+        said = _parsed(answer)
+        if said.get("boot_id") != node["boot_id"]:
+            return False
+        stopped = any(row["id"] == _STOPPED for row in (said.get("verdict") or {}).get("findings") or [])
+        return word(said) in _LASTING.get(self._gate, (FAIL,)) and not stopped
 
     def _read(self, host: str, node: Mapping[str, Any], answer: str, clock: str) -> None:
         said = _parsed(answer)
         wrong = [key for key in ("gate", "job", "boot_id") if said.get(key) != node[key]]
         if not wrong and isinstance(said.get(UNWRITTEN), str):
             told = f"its gate ended, and the node could not write the verdict: {cut(said[UNWRITTEN], _SHOWN)}"
-            self._conclude(host, f"{told}; make room in {node['state_dir']}", "unwritten", "remediate_config")
+            self._conclude(host, f"{told}; make room in {node['state_dir']}", UNWRITTEN, "remediate_config")
             return
         problem = f"it tells of another {', '.join(wrong)}" if wrong else ""
         verdict = said.get("verdict")
@@ -217,7 +236,7 @@ class _Watch:
             started=node["started"],
             now=clock,
             limit=float(node["limit"]) + ENDING_SECONDS,
-            oldest=STALE_SECONDS + waited + ENDING_SECONDS,
+            oldest=DETACHED[self._gate] + waited + ENDING_SECONDS,
         )
         if problem or verdict["verdict"] != PASS:
             return problem
@@ -243,6 +262,11 @@ class _Watch:
             "evidence_digest": verdict["evidence_digest"],
         }
 
+    def _of(self, node: Mapping[str, Any]) -> dict[str, Any]:
+        """Of which job this is the word, of gates that have several in one validation."""
+        known = self._gate in _LASTING and _FITS["job"](node.get("job"))
+        return {"job": node["job"]} if known else {}
+
     def _question(self, node: Mapping[str, Any], verdict: Mapping[str, Any]) -> dict[str, Any]:
         """What this host's verdict was asked; nothing where its job told of no question."""
         try:
@@ -253,17 +277,10 @@ class _Watch:
     def result(self) -> Result:
         self._give_up(self._ctx.lifeline.confirm())
         events = [
-            Event("verdict", self._gate, {**verdict, "asked": self._question(self._nodes[host], verdict)}, host)
-            for host, verdict in self._whole.items()
+            Event("verdict", self._gate, {**verdict, "asked": self._question(node, verdict), **self._of(node)}, host)
+            for host, verdict, node in ((host, one, self._nodes[host]) for host, one in self._whole.items())
         ]
         return Result(changed=False, data={"gate": self._gate, "verdicts": self.verdicts}, events=events)
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    made = dict(pairs)
-    if len(made) != len(pairs):
-        raise ValueError("a key stands twice")
-    return made
 
 
 def _no_number(word: str) -> Any:
@@ -273,7 +290,7 @@ def _no_number(word: str) -> Any:
 def _parsed(text: str) -> dict[str, Any]:
     """A node's file; empty where it is none. However it was made, it closes its own host and no other."""
     try:
-        known = json.loads(text, object_pairs_hook=_once, parse_constant=_no_number)
+        known = json.loads(text, object_pairs_hook=once, parse_constant=_no_number)
     except ValueError:
         return {}
     return known if isinstance(known, dict) else {}

@@ -24,6 +24,8 @@ _SERVES = frozenset({"idle", "mixed", "allocated"})
 _UNDER_WAY = frozenset({"inspecting", "deploying", "releasing", "cleaning"})
 #: Which scheduler it is a node of, by the keys of that port's results.
 _PLACE = ("cluster", "cluster_host", "scheduler_at")
+#: What stands before its name: a login may print something first.
+_NAMED = "gpufleet-own-name: "
 #: Behind its name, how long the machine has been up, its boot's id, and when it was asked, each on a line.
 _UPTIME = re.compile(r"(\d{1,10}\.\d{1,9}) \d{1,15}\.\d{1,9}")
 _BOOT_ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -85,7 +87,7 @@ class Seen:
 
     @property
     def _own_lines(self) -> list[str]:
-        return str(self.name.get("stdout") or "").split("\n")
+        return str(self.name.get("stdout") or "").replace("\r", "").rpartition(_NAMED)[2].split("\n")
 
 
 def adopted(given: Mapping[str, Any], site: Mapping[str, str], node: str) -> dict[str, Any]:

@@ -74,7 +74,9 @@ def _sqlite_engine() -> Any:
     @sa.event.listens_for(engine, "do_connect")
     def connect(dialect: Any, record: Any, args: Any, options: Any) -> Any:
         names, settings, patience = _opening.arguments
-        return dialect.connect(*names, **{**settings, "timeout": patience, "isolation_level": None})
+        # Several threads may use one connection in turn (shared.py), also that to a ledger in memory.
+        own = {"timeout": patience, "isolation_level": None, "check_same_thread": False}
+        return dialect.connect(*names, **{**settings, **own})
 
     @sa.event.listens_for(engine, "connect")
     def tune(connection: Any, record: Any) -> None:

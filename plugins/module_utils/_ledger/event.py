@@ -16,7 +16,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import FLEET, spec
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import FLEET, FOR_ALL, spec
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, EvidenceMissing
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.adoption import adopted
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.lifecycle import (
@@ -36,6 +36,7 @@ LIFT = "lift"
 
 SPEC = spec(
     FLEET,
+    FOR_ALL,
     kind={"type": "str", "choices": ["note", "measure", "attempt", "state", LIFT]},
     name={"type": "str"},
     state={"type": "str", "choices": list(STATES)},

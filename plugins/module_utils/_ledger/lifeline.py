@@ -90,30 +90,28 @@ class LedgerLifeline(Lifeline):
         asks: Callable[[str], bool] | None = None,
         refuse: Callable[[str], None] = lambda name: None,
     ) -> None:
-        self._open = open_ledger
-        self._holder = holder
-        self._verb = verb
-        self._intent = dict(intent)
+        self._open, self._holder = open_ledger, holder
+        self._verb, self._intent = verb, dict(intent)
         self._identify = identify
         self._default = default_node
         self._secrets = secrets
         owner: dict[str, Any] = {"managed_by": managed_by, "managed_at": managed_at, "maintained": maintained}
         self._permits = Permits(open_ledger, verb=verb, force_reason=force_reason, asks=asks, **owner)
-        self._prove = prove or _nobody_asks
-        self._refuse = refuse
-        self._batch, self._say = batch, say
-        self._warned = False
+        self._prove, self._refuse = prove or _nobody_asks, refuse
+        self._batch, self._say, self._warned = batch, say, False
         self._leases: dict[str, leases.Lease] = {}
         self._lost: dict[str, FleetError] = {}
-        #: Two threads renew the leases of a batch.
-        self._lock = threading.Lock()
-        #: Does a thread renew them now?
-        self._beside = False
+        #: Two threads renew the leases of a batch. Does one renew them now?
+        self._lock, self._beside = threading.Lock(), False
         #: Why nothing may be written any more, where all nodes share one fate.
         self._over: Fenced | None = None
         self._intended: set[tuple[str, str]] = set()
-        self._checked = 0.0
-        self._parent = parent or os.getppid()
+        self._checked, self._parent = 0.0, parent or os.getppid()
+        self._of_a_lease = LeaseLost if batch else Fenced
+
+    def notes(self, **more: Any) -> None:
+        """What the intent also tells, known since the task was prepared."""
+        self._intent.update(more)
 
     def refuse_others(self, nodes: Sequence[str]) -> None:
         for name in nodes or (self._default,):
@@ -135,11 +133,17 @@ class LedgerLifeline(Lifeline):
                 self._prove_anew(exc)
         raise AssertionError("the last turn returns or raises")
 
-    def _allowed(self, names: Sequence[str], what: str, *, destructive: bool, lasts: float) -> str | None:
+    @asked_beside()
+    def still(self, nodes: Sequence[str] = ()) -> None:
+        self.parent_lives()
+        names = nodes or (self._default,)
         self._still_ours(names)
         if all(name in self._leases for name in names) and time.monotonic() - self._checked > _FRESH_SECONDS:
             self._renew(self._open())
             self._still_ours(names)
+
+    def _allowed(self, names: Sequence[str], what: str, *, destructive: bool, lasts: float) -> str | None:
+        self.still(names)
         if all((name, self.order) in self._intended for name in names):
             self._permitted(names, what, destructive=destructive, lasts=lasts)
         else:
@@ -293,14 +297,15 @@ class LedgerLifeline(Lifeline):
         finally:
             self._beside = False
 
+    def cut(self) -> None:
+        """From now on this is as of a run that is gone: whatever goes on here stops at its next turn."""
+        self._parent = -1
+
     def parent_lives(self) -> None:
         """:raises Fenced: where the run's main process was killed and this worker is an orphan."""
         if os.getppid() != self._parent or process_start(self._holder.pid) != self._holder.pid_start:
-            raise Fenced(
-                "the run that this worker belongs to is gone",
-                node=self._default,
-                do="run again: nothing more is written by this worker",
-            )
+            do = "run again: nothing more is written by this worker"
+            raise Fenced("the run that this worker belongs to is gone", node=self._default, do=do)
 
     def _take(self, names: Sequence[str], refused: dict[str, FleetError] | None = None) -> None:
         """Leases without a write."""
@@ -345,7 +350,7 @@ class LedgerLifeline(Lifeline):
         self._checked = began
 
     def _gone(self, name: str, mine: leases.Lease, gone: Mapping[str, str]) -> FleetError:
-        return (LeaseLost if self._batch else Fenced)(
+        return self._of_a_lease(
             "the node's lease is no longer ours: another run works on it",
             node=name,
             wanted=f"lease number {mine.fencing} of {mine.run_id}",
@@ -359,8 +364,7 @@ class LedgerLifeline(Lifeline):
         seen = unexpected(exc).what
         with self._lock:
             held = list(self._leases)
-        error = LeaseLost if self._batch else Fenced
-        told = "the node's lease could not be renewed, and counts as lost"
+        error, told = self._of_a_lease, "the node's lease could not be renewed, and counts as lost"
         do = "run again; if it comes back, report it: this is a defect of the collection or of the ledger's database"
         self._give_up({name: error(told, node=name, wanted="the lease renewed", seen=seen, do=do) for name in held})
 

@@ -9,18 +9,25 @@ import json
 import re
 import shlex
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from math import ceil
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import FLEET, spec
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger import slower
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.aliases import IDENTITY
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.climbed import climbed
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.holder import Holder
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.lease import holders, live
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.lifecycle import RECORD
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.newest_hold import newest_holds
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.remedies import left, tries
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.remedies import (
+    BURN_IN,
+    BURNED_IN,
+    SOAKS,
+    left,
+    tries,
+)
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.served import (
     FOREIGN,
     OURS,
@@ -120,14 +127,14 @@ def status(
     asker: Holder | None = None,
     unproven: Callable[[str, str, Mapping[str, Any]], str] = lambda host, node_id, one: "",
     foreseen: Mapping[str, Mapping[str, Mapping[str, Any]]] | None = None,
+    soaking: Collection[str] = (),
 ) -> dict[str, dict[str, Any]]:
     """Where each node stands, by host name, with the keys that the module fleet_status documents.
 
-    :param nodes: node id by host name; an empty id is a machine that the ledger has never seen.
-    :param run_id: the run that asks.
+    :param nodes: node id by host name, empty where the ledger never saw it. soaking: ids whose soak has no known end.
     :param expire_within, issued_within: seconds; within them a passport that ends is due, and one issued is fresh.
     :param seen: by host name, what its scheduler says; a host that is missing there is told by the ledger alone.
-    :param asker: who asks, and can see of runs on its own machine that they are dead.
+    :param run_id, asker: the run that asks; it can see of runs on its own machine that they are dead.
     :param unproven: of a host, its node, and where it stands: why no renewal can sign a passport.
     :param foreseen: by host name, the events ``state`` and ``stopped`` that a run in check mode would have recorded.
     """
@@ -137,7 +144,7 @@ def status(
     looks, parts = (ledger.latest(ids, "verdict", [gate]) for gate in ("image_verify", "hardware_verify"))
     admitted, imaging = since_retired(ledger, ids, "admitted"), _imaged_there(ledger, ids)
     adopted, tried, slow = as_adopted(ledger, ids), tries(ledger, ids), slower.outliers(ledger, ids)
-    orders, unseen = _orders(ledger, nodes, seen or {}), not_seen(ledger, ids)
+    orders, unseen, again = _orders(ledger, nodes, seen or {}), not_seen(ledger, ids), climbed(ledger, tried, states)
     passports, leases, now, found = ledger.passport_times(ids), holders(ledger, ids), ledger.now(), {}
     for host, node_id in nodes.items():
         newest = {"state": states.get(node_id), "stopped": stopped.get(node_id), **(foreseen or {}).get(host, {})}
@@ -147,10 +154,10 @@ def status(
         one.update(adopted=node_id in adopted, outlier=slower.since(slow.get(node_id), imaging.get(node_id)))
         _placed(host, one, (seen or {}).get(host), orders.get(node_id, ""), run_id)
         _dated(one, passports.get(node_id), now + expire_within, now - issued_within)
-        one.update(left(one, tried.get(node_id, 0)), unproven=unproven(host, node_id, one))
+        one.update(unproven=unproven(host, node_id, one))
+        one.update(left(one, tried.get(node_id, 0), again.get(node_id), newest["state"], soaks=node_id in soaking))
         one["next"] = _before_others(one, expire_within).format(host=host) or one["next"]
-        note = telling({UNSEEN: unseen.get(node_id), **newest}, run_id, turned.get(node_id, 0))
-        one.update({} if one["stopped"] else _noted(host, one["next"], note))
+        one.update(_noted(host, one, telling({UNSEEN: unseen.get(node_id), **newest}, run_id, turned.get(node_id, 0))))
         one.update(_deployment(one["state"], imaging.get(node_id), looks.get(node_id)))
         found[host] = {**one, "way": way(one)}
     return found
@@ -210,6 +217,8 @@ def _before_others(one: Mapping[str, Any], expire_within: float) -> str:
         return _GIVEN_BACK
     if one["adopted"] and one["served"] == "yes" and one["state"] != "admitted":
         return COMMAND  # who resumed it has told the scheduler alone
+    if one["left"] in (BURNED_IN, SOAKS):
+        return "" if one["left"] == BURNED_IN else _AGAIN.replace("{playbook}", BURN_IN)
     if one["left"] or one["unproven"]:
         return _TAKEN_UP
     if one["adopted"] and one["state"] == "admitted":
@@ -217,12 +226,14 @@ def _before_others(one: Mapping[str, Any], expire_within: float) -> str:
     return _RENEW + _days(expire_within) if one["passport_due"] else ""
 
 
-def _noted(host: str, otherwise: str, note: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Why the newest run went no further, and the next command then."""
+def _noted(host: str, one: Mapping[str, Any], note: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Why the newest run went no further, and the next command then; nothing where that is told already."""
+    if one["stopped"]:
+        return {}
     data = note["data"] if note is not None else {}
     if not data:
         return {"stopped": ""}
-    stranger, following = data.get("playbook") == ADOPT, _after_a_stop(host, otherwise, data)
+    stranger, following = data.get("playbook") == ADOPT, _after_a_stop(host, one["next"], data)
     return {"stopped": str(data["reason"]), "stranger": stranger, "next": following}
 
 
@@ -355,6 +366,8 @@ def next_command(host: str, state: str, admitted_before: bool, data: Mapping[str
     if renewing(state, data):
         return _RENEW.format(host=host)
     playbook = _NEXT.get(state, "day0_bringup")
+    if data.get("playbook") == BURN_IN and state in ("draining", "drained"):
+        playbook = "readmit"
     if playbook is None:
         return ""
     if not playbook:

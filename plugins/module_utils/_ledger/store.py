@@ -87,6 +87,11 @@ class Ledger(Aliases):
         if self.dialect == "postgresql":
             conn.execute(sa.text("SELECT pg_advisory_xact_lock(20865)"))
 
+    def alone_with_alerts(self, conn: Any) -> None:
+        """From here to the end of the caller's transaction nobody else takes an alert; SQLite has one writer."""
+        if self.dialect == "postgresql":
+            conn.execute(sa.text("SELECT pg_advisory_xact_lock(20866)"))
+
     def latest(self, node_ids: Sequence[str], kind: str, names: Sequence[str] = ()) -> dict[str, dict[str, Any]]:
         """The newest event of a kind for each node, in one query."""
         wanted = " AND name IN :names" if names else ""

@@ -24,6 +24,8 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store i
 _SENDS: Mapping[str, str] = {"provisioner_node": "state", "provisioner_wait": "until"}
 _DEPLOYED, _RELEASED = "deployed", "released"
 _RETIRED = "retired"
+#: Work that a provisioner does on a deployed machine, whose deployment it keeps. The second one ends the first.
+_WORKS = (_RESCUED, _UNRESCUED, _SERVICED) = ("rescued", "unrescued", "serviced")
 
 _SINCE = (
     " AND id > coalesce((SELECT max(gone.id) FROM events gone WHERE gone.node_id = events.node_id"
@@ -60,7 +62,8 @@ _NOTES = (
 class Noted:
     """What the ledger has of one node's deployments. ids: of those that were ordered, but not of one that was refused;
     an empty one where the newest order named none, and was given. stamps: what its provisioner told of those that were
-    adopted. serials: of boards that were swapped out of it. place: the provisioner that has it, and what it tells by
+    adopted. works: what we have begun on it since it was deployed or adopted, and not ended. serials: of boards that
+    were swapped out of it. place: the provisioner that has it, and what it tells by
     which it is known.
 
     An order counts, and no step on the way to it. One that is given on the controller is told right before its request.
@@ -70,6 +73,7 @@ class Noted:
 
     ids: list[str] = field(default_factory=list)
     stamps: list[str] = field(default_factory=list)
+    works: set[str] = field(default_factory=set)
     serials: list[str] = field(default_factory=list)
     _notes: set[int] = field(default_factory=set)
     _places: dict[int, Mapping[str, Any]] = field(default_factory=dict)
@@ -77,6 +81,9 @@ class Noted:
     _newest: tuple[str, str] = "", ""
     _begun: list[str] = field(default_factory=list)
     _intents: dict[tuple[str, str], tuple[int, str, str]] = field(default_factory=dict)
+    _work: dict[tuple[str, str], str] = field(default_factory=dict)
+    #: Of which orders the work stands by their intent alone.
+    _added: set[tuple[str, str]] = field(default_factory=set)
 
     @property
     def stands(self) -> bool:
@@ -104,6 +111,7 @@ class Noted:
         elif row["kind"] == "provisioner":  # what was deployed at the old one is nothing that the new one has
             self._ends.add(row["id"])
             self.ids, self.stamps, self._begun = [], [], []
+            self.works.clear()
         elif row["kind"] == "identity":
             self.serials += map(str, data.get("serials") or ())
         elif row["name"] == "admitted":
@@ -112,6 +120,7 @@ class Noted:
             # Whoever enrols a machine of which there was no record, and deploys it, does not do so for us.
             self._notes |= set() if data.get(ADOPTED) and data.get(RECORD) == "absent" else {row["id"]}
             self.stamps += filter(None, [str(data.get(STAMP) or "") if data.get(ADOPTED) else ""])
+            self.works -= set(_WORKS) if data.get(ADOPTED) else set()
         else:  # it is recorded before anybody is asked to deploy, so it is no order
             self._newest = str(row["run_id"]), str(data.get("deploy_id") or "")
             self._begun += filter(None, self._newest[1:])
@@ -131,12 +140,39 @@ class Noted:
             self.ids = [*(one for one in self.ids if one not in ("", deploy_id)), deploy_id]
         elif goal == _RELEASED:  # what bears no id is ours by the newest order alone
             self.ids = [one for one in self.ids if one]
+        self._works_on(row, str(options.get("state") or ""), goal, sent)
         self._places[row["id"]] = _place(data, moves.PLACE, deploy_id)
         self._intents[_of(row)] = row["id"], goal, deploy_id
+
+    def _works_on(self, row: Mapping[str, Any], state: str, goal: str, sent: bool) -> None:
+        """A deployment, or the end of one, ends what was done on it. Of what goes to another machine the answer tells
+        whether it was begun."""
+        if goal in (_DEPLOYED, _RELEASED):
+            self.works.clear()
+        elif row["name"] == "provisioner_node" and state in _WORKS:
+            self._work[_of(row)] = state
+            self._added.discard(_of(row))
+            if not sent and state not in self.works:
+                self._added.add(_of(row))
+                self.works.add(state)
+
+    def _work_answered(self, row: Mapping[str, Any], kind: str, begun: Any) -> None:
+        """Of whose end nobody knows whether it was taken, it goes on. One that was refused ends nothing that an earlier
+        order has begun."""
+        work, alone = self._work.pop(_of(row), ""), _of(row) in self._added
+        self._added.discard(_of(row))
+        if NOT_TAKEN.get(kind) and not begun:
+            self.works -= {work} if alone else set()
+            return
+        self._added -= {of for of, other in self._work.items() if other == work}
+        self.works |= {work} - {""}
+        if work == _UNRESCUED and not kind:
+            self.works.discard(_RESCUED)
 
     def _answered(self, row: Mapping[str, Any], data: Mapping[str, Any]) -> None:
         """An order that was refused neither made the node ours nor ended that it is. What it was to deploy may still be
         noted at the provisioner, and the next deployment, whoever's it is, would bear that note."""
+        self._work_answered(row, str(data.get("kind") or ""), data.get("begun"))
         number, goal, deploy_id = self._intents.get(_of(row), (0, "", ""))
         told = {_DEPLOYED: self._notes, _RELEASED: self._ends}.get(str(data.get("ordered")))
         if told is not None:

@@ -9,6 +9,11 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+#: So many hosts of a state an artifact names, however big the fleet is: a message to people has to stay one.
+NAMED = 10
+#: There nothing is to be done about a node, or nobody has begun with it.
+_AT_REST = ("admitted", "discovered", "enrolled", "retired")
+
 
 def report(title: str, nodes: Mapping[str, Mapping[str, Any]], width: int = 100) -> list[str]:
     """Counts, then each node: what there is to say of it, and the next command."""
@@ -41,21 +46,26 @@ def headline(title: str, nodes: Mapping[str, Mapping[str, Any]]) -> str:
 
 
 def artifact(title: str, nodes: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """A few numbers for the jobs that follow in a workflow, as ``set_stats`` gives them."""
-    told = {
-        "nodes": len(nodes),
-        "states": counts(nodes),
-        "stopped": sum(1 for node in nodes.values() if node["stopped"]),
-    }
+    """A few numbers and names for the jobs that follow in a workflow, as ``set_stats`` gives them. Whoever goes by them
+    asks the ledger anew: they are of the moment, and of the last slice."""
+    stopped = [host for host, node in nodes.items() if node["stopped"]]
+    told: dict[str, Any] = {"nodes": len(nodes), "states": counts(nodes), "stopped": len(stopped)}
+    hosts = {state: some for state, some in _by_state(nodes).items() if state not in _AT_REST}
+    named = {state: sorted(some)[:NAMED] for state, some in sorted(hosts.items())}
+    told["hosts"] = {**named, **({"stopped": sorted(stopped)[:NAMED]} if stopped else {})}
     name = re.sub(r"[^a-z0-9]+", "_", title.lower()).strip("_") or "fleet"
     return {"data": {f"gpufleet_{name}": told}, "per_host": False, "aggregate": False}
 
 
 def counts(nodes: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:
     """How many are in each state."""
-    found: dict[str, int] = {}
-    for node in nodes.values():
-        found[str(node["state"])] = found.get(str(node["state"]), 0) + 1
+    return {state: len(hosts) for state, hosts in _by_state(nodes).items()}
+
+
+def _by_state(nodes: Mapping[str, Mapping[str, Any]]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for host, node in nodes.items():
+        found.setdefault(str(node["state"]), []).append(host)
     return found
 
 

@@ -10,8 +10,9 @@ machine it is, what is foreign, when to stop, whose turn it is) is the same for 
 **What a driver owes.** A package ``_provisioner/NAME/`` with a subclass of :class:`Driver`, one line in the registry,
 one in ``names.py``, and a green contract suite (``tests/contract/provisioner``), for which it brings one adapter.
 
-* Tables: ``states_map``, ``steps`` (a row for each of :data:`GOALS`; a native state without a cell is :data:`STOP`),
-  ``leads_to`` and ``destructive``.
+* Tables: ``states_map``, ``steps`` (a row for each of :data:`GOALS`; a native state without a cell is
+  :data:`~.cells.STOP`), ``leads_to`` and ``destructive``; ``works``, ``busy`` and ``settled`` where it does such work.
+* Power, where it switches any: ``switches``, :meth:`power_of` and :meth:`switch`.
 * What it cannot do, as data: ``inspects``, ``holds``, ``annotates``, ``erases``, ``takes_images``. The verbs then
   answer with ``Unsupported``, and the driver is never asked. It defines no method for what it cannot.
 * What is different about it, as data: ``image_needs``, ``owns_power``, ``serial``, ``deploy_proof``.
@@ -53,15 +54,12 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     Unsupported,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import many, names
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.cells import (
-    STOP,
-    StepTable,
-    boots_are_asked_for,
-    resolve_cell,
-)
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.cells import boots_are_asked_for
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.leaving import OfLeaving
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.stored import OfImages
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.switching import OfPower
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import BY_URL, Wanted
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.working import OfWork
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
 
 # Our names of the states; OTHER is what only the provisioner's own people understand.
@@ -156,17 +154,11 @@ def _refusal(limit: str, method: str) -> Callable[..., NoReturn]:
     return refuse
 
 
-class Driver(OfImages, OfLeaving, ABC):
+class Driver(OfImages, OfLeaving, OfPower, OfWork, ABC):
     """One provisioner's API. Every write asks ``ctx.may_write`` first, and sends nothing on False."""
 
     #: The value of gpufleet_provisioner.
     name: str
-    #: Native state to ours.
-    states_map: Mapping[str, str]
-    #: goal -> native state -> cell.
-    steps: StepTable
-    #: step -> native state that it leads to at once, for predictions.
-    leads_to: Mapping[str, str]
     #: Steps that can hit running work.
     destructive: frozenset[str]
     #: Step to the goal that it orders, "deployed" or "released"; whose a node is rests on these alone.
@@ -378,17 +370,6 @@ class Driver(OfImages, OfLeaving, ABC):
     def left_over(self, node: NodeState) -> bool:
         """Is this hold one that a step of ours took for a moment, and a killed run left? The step takes it up again."""
         return False
-
-    # -- the tables --------------------------------------------------------------------------------------------
-
-    def next_step(self, node: NodeState, goal: str, wanted: Wanted) -> str:
-        """The next step of this node towards a goal, by the table."""
-        return resolve_cell(self.steps[goal].get(node.native, STOP), lambda: self.facts(node, wanted))
-
-    def predicted(self, step: str, node: NodeState) -> NodeState:
-        """Where a step leads, for check mode."""
-        native = self.leads_to.get(step)
-        return node if native is None else node.moved(native, self.states_map.get(native, OTHER))
 
     @abstractmethod
     def close(self) -> None:

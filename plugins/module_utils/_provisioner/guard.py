@@ -25,7 +25,6 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import (
     DEPLOYED,
-    DEPLOYING,
     Driver,
     Network,
     NodeState,
@@ -51,14 +50,15 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import (
 
 #: What a task asks for -> the declaration that says whether the driver can.
 _OPTIONS: Mapping[str, str] = {"erase": "erases", "annotations": "annotates"}
-_STATES: Mapping[str, str] = {"maintenance": "holds", "serviceable": "holds", "left": "holds"}
+_HOLDS = dict.fromkeys(("state maintenance", "state serviceable", "state left"), "holds")
+_WORDS: Mapping[str, str] = {**_HOLDS, "state annotated": "annotates", "until settled": "works"}
 
 
 def can(driver: Driver, asked: Mapping[str, Any]) -> None:
     """:raises Unsupported: before anything is asked of the provisioner, where its driver declares that it cannot."""
     needs = {f"option {option}": limit for option, limit in _OPTIONS.items() if asked.get(option)}
-    state = str(asked.get("state") or "")
-    needs.update({f"state {state}": _STATES[state]} if state in _STATES else {})
+    words = {f"{option} {asked.get(option)}" for option in ("state", "until")}
+    needs.update({word: _WORDS[word] for word in words & set(_WORDS)})
     lacking = [what for what, limit in needs.items() if not getattr(driver, limit)]
     if lacking:
         raise Unsupported(
@@ -97,11 +97,11 @@ def at_work(driver: Driver, node: NodeState, wanted: Wanted) -> bool:
     anybody else's while it stands as it did then, whatever we ordered since: that order has not reached it."""
     if wanted.deployed is None or wanted.forced or node.deploy_id in wanted.deploy_ids:
         return False
-    if node.state == DEPLOYED and node.stamp and node.stamp in wanted.stamps:
+    if (node.state == DEPLOYED or driver.carries(node)) and node.stamp and node.stamp in wanted.stamps:
         return False
     if wanted.deployed:
         return _deployed_since(driver, node, wanted)
-    return node.state in (DEPLOYED, DEPLOYING) or node.deploy_failed
+    return driver.has_deployment(node) or node.deploy_failed
 
 
 def _deployed_since(driver: Driver, node: NodeState, wanted: Wanted) -> bool:
@@ -109,7 +109,8 @@ def _deployed_since(driver: Driver, node: NodeState, wanted: Wanted) -> bool:
     older version has deployed the ledger has no word to hold against it."""
     told = driver.deploy_proof == deployment.NONCE and bool(wanted.deploy_ids or wanted.stamps)
     asked_for = wanted.image is not None and node.deploy_id != "" and node.deploy_id == wanted.image.deploy_id
-    return told and not asked_for and node.state in (DEPLOYED, DEPLOYING)
+    work = "" if node.deploy_id or not wanted.stamps else driver.led_to_by.get(node.native)  # whose, our ledger tells
+    return told and not asked_for and work not in wanted.works and driver.has_deployment(node)
 
 
 def _has(node: NodeState) -> str:
@@ -365,7 +366,7 @@ def _is_right(driver: Driver, node: NodeState | None, wanted: Wanted, hits: bool
     machine it is, is known before that. In check mode nothing is written, and a look tells in what both agree."""
     if node is None or not node.id:
         return
-    if hits or node.state in (DEPLOYED, DEPLOYING):
+    if hits or driver.has_deployment(node):
         demand_known(driver, node, wanted)
     elif not driver.ctx.check_mode:
         demand_its_record(driver, node, wanted)

@@ -82,11 +82,12 @@ def _apart(driver: Driver, params: Mapping[str, Any]) -> tuple[dict[str, dict[st
     for item in params.get("nodes") or []:
         host = wants.host_of(item)
         why, kind = refused(item)
-        why = why or wants.elsewhere(item, params)
+        wanted = wants.of_batch(item, params, driver.name, driver.image_needs)
+        why = why or wants.elsewhere(item, params) or str(wanted.unread or "")
         if why:
             verdicts[host] = {**UNKNOWN, "ok": False, "reason": why, "kind": kind or ConfigError.kind}
         else:
-            asked[host] = wants.of_batch(item, params, driver.name, driver.image_needs)
+            asked[host] = wanted
     return verdicts, asked
 
 

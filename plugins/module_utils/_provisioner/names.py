@@ -35,7 +35,7 @@ DRIVERS: dict[str, tuple[str, ...]] = {
     "maas": ("provisioner_url", "provisioner_api_key", "provisioner_ca_path"),
     "pxe": ("provisioner_url",),
     "warewulf": ("provisioner_url", "provisioner_username", "provisioner_password", "provisioner_ca_path"),
-    "xcat": ("provisioner_url",),
+    "xcat": ("provisioner_url", "provisioner_username", "provisioner_password", "provisioner_ca_path"),
 }
 
 #: Those that switch no power: a verb may go to the BMC past them, and they are never asked for a maintenance first.
@@ -47,7 +47,34 @@ NO_MAINTENANCE: set[str] = set()
 #: proves a deployment, on the node.
 STATELESS: dict[str, tuple[str, ...]] = {"ironic": ("ramdisk",), "pxe": ("ramdisk",)}
 
+#: Work that a provisioner does with a machine, where it can: none of them is a state that lasts but the rescue.
+WORKS = ("inspected", "tested", "cleaned", "serviced", "rescued", "unrescued", "aborted")
+#: What it does with a machine's power, where it can.
+POWERS = ("powered_on", "powered_off", "restarted")
 #: What ``provisioner_node`` brings about.
-STATES = ("enrolled", "ready", "deployed", "released", "maintenance", "serviceable", "left", "moved")
+STATES = (
+    "enrolled",
+    "ready",
+    "deployed",
+    "released",
+    "maintenance",
+    "serviceable",
+    "annotated",
+    "inspected",
+    "tested",
+    "cleaned",
+    "serviced",
+    "rescued",
+    "unrescued",
+    "aborted",
+    "powered_on",
+    "powered_off",
+    "restarted",
+    "left",
+    "moved",
+)
 #: What ``provisioner_wait`` waits for: the goals of the drivers' step tables.
 GOALS = ("ready", "deployed", "released")
+#: And this, which is no goal: the provisioner is at work with it no more, and did not fail.
+SETTLED = "settled"
+UNTIL = ("ready", "deployed", "released", "settled")

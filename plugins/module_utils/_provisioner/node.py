@@ -13,8 +13,15 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils import _moved a
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import require
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._away import Away
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import FleetError, NotOurs, NotProven, Refused
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import names
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import wanted as wants
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.cells import BOOT, DONE, NO_REQUEST, STOP
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.cells import (
+    BOOT,
+    DONE,
+    NO_REQUEST,
+    STOP,
+    WAIT,
+)
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import (
     DEPLOYED,
     READY,
@@ -37,6 +44,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.gu
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.move import left, moved
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.one_bmc import other_system
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.power import switched
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.registry import connected
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import Wanted
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import has_form
@@ -150,6 +158,47 @@ def _serviceable(driver: Driver, wanted: Wanted, params: Mapping[str, Any], ctx:
     return result
 
 
+def _annotated_there(driver: Driver, wanted: Wanted, params: Mapping[str, Any], ctx: Context) -> Result:
+    """Marks of a node wherever it stands; what cannot be written there now is told as deferred."""
+    before = after = _known(driver, wanted)
+    changes = _annotated(driver, before, wanted)
+    if changes.after and not ctx.check_mode:
+        after = driver.reread(before, wanted)
+    return _result(driver, wanted, before, after, changes, goal="")
+
+
+def _worked(driver: Driver, wanted: Wanted, params: Mapping[str, Any], ctx: Context) -> Result:
+    """Begin work of the provisioner's own with the machine, or find it under way."""
+    work = str(params["state"])
+    driver.demand_works(work)
+    before = _known(driver, wanted)
+    after, step = _towards(driver, before, work, wanted, ctx)
+    ours = replace(wanted, works=wanted.works | {work}) if step not in NO_REQUEST else wanted
+    result = _result(driver, ours, before, after, Changes(), goal=work, step=step)
+    result.data["pending"] = driver.next_step(after, names.SETTLED, wanted) == WAIT
+    if step not in NO_REQUEST and not ctx.check_mode and driver.begun(after) == driver.begun(before):
+        raise NotProven(
+            f"{driver.name} took the order, and shows nothing of it",
+            node=wanted.host,
+            wanted=f"another state than {before.native}, or that it was in one since",
+            seen=f"{after.native}: {after.last_error}" if after.last_error else after.native,
+            do="look at it there, and run again",
+        )
+    return result
+
+
+def _powered(driver: Driver, wanted: Wanted, params: Mapping[str, Any], ctx: Context) -> Result:
+    """On, off or anew, where the provisioner insists that nobody else does it."""
+    state = str(params["state"])
+    driver.demand_switches(state)
+    there = _known(driver, wanted)
+    before, after = switched(driver, there, wanted, state, ctx)
+    result = _result(driver, wanted, there, there, Changes(), goal="")
+    result.before["power"], result.after["power"] = before, after
+    result.changed, result.data["power"] = bool(ctx.begun), after
+    return result
+
+
 _STATES: Mapping[str, Callable[[Driver, Wanted, Mapping[str, Any], Context], Result]] = {
     "enrolled": _enrolled,
     "ready": _ready,
@@ -157,6 +206,9 @@ _STATES: Mapping[str, Callable[[Driver, Wanted, Mapping[str, Any], Context], Res
     "released": _released,
     "maintenance": _maintenance,
     "serviceable": _serviceable,
+    "annotated": _annotated_there,
+    **dict.fromkeys(names.WORKS, _worked),
+    **dict.fromkeys(names.POWERS, _powered),
     "left": left,
     "moved": moved,
 }

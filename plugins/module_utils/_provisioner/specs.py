@@ -5,11 +5,19 @@
 
 from __future__ import annotations
 
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import BATCH, BMC, FLEET, PROVISIONER, spec
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import (
+    BATCH,
+    BMC,
+    FLEET,
+    FOR_ALL,
+    PROVISIONER,
+    spec,
+)
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import names
 
 NODE_SPEC = spec(
     FLEET,
+    FOR_ALL,
     PROVISIONER,
     BMC,
     state={"type": "str", "required": True, "choices": list(names.STATES)},
@@ -27,6 +35,7 @@ NODE_SPEC = spec(
     known_deployed={"type": "bool"},
     known_deploy_ids={"type": "list", "elements": "str"},
     known_stamps={"type": "list", "elements": "str"},
+    known_works={"type": "list", "elements": "str"},
     known_former_serials={"type": "list", "elements": "str"},
     image_verified={"type": "bool"},
     erase={"type": "bool", "default": False},
@@ -38,6 +47,7 @@ NODE_SPEC = spec(
     known_place={"type": "dict"},
     known_at={"type": "dict"},
     update_password={"type": "str", "choices": ["on_create", "always"], "default": "on_create", "no_log": False},
+    rescue_password={"type": "str", "no_log": True},
     leave={"type": "dict"},
 )
 
@@ -45,7 +55,7 @@ WAIT_SPEC = spec(
     FLEET,
     BATCH,
     PROVISIONER,
-    until={"type": "str", "required": True, "choices": list(names.GOALS)},
+    until={"type": "str", "required": True, "choices": list(names.UNTIL)},
     timeout={"type": "float", "default": 3600.0},
     interval={"type": "float", "default": 10.0},
     driver={"type": "dict", "default": {}},

@@ -12,6 +12,7 @@ from typing import Any
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _moved as moved
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import BMC, of_each_host, require, value_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import keep_secret
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._image import bare_sha256
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import names
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import known_runs, make_token
@@ -112,6 +113,8 @@ class Wanted:
     image: Image | None = None
     #: Why the declared image is none that this driver could deploy; there is no ``image`` then.
     flaw: ConfigError | None = field(default=None, compare=False)
+    #: Why the option ``driver`` of this host of a batch says nothing that can be read.
+    unread: ConfigError | None = field(default=None, compare=False)
     properties: Mapping[str, Any] = field(default_factory=dict)
     extras: Mapping[str, Any] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
@@ -131,6 +134,8 @@ class Wanted:
     deploy_ids: frozenset[str] = frozenset()
     #: What its provisioner told of it when our ledger adopted it, which changes with the next deployment.
     stamps: frozenset[str] = frozenset()
+    #: Work of the provisioner's that our ledger has begun on it, and not ended, since it was adopted or deployed.
+    works: frozenset[str] = frozenset()
     #: Of boards that were swapped out of this machine, as a person said: its provisioner may have it by one of them.
     former_serials: frozenset[str] = frozenset()
     #: Has a person said why it is done all the same?
@@ -141,6 +146,10 @@ class Wanted:
     stray: Stray | None = None
     #: The kind of hold, of those that no run lifts, that stands in nobody's way here.
     passes: str = ""
+    #: To be set in a rescue system that asks for one.
+    rescue_password: str = field(default="", repr=False)
+    #: Is it asked for work, of which each write may hit running work, and not for a state?
+    work: bool = False
     #: Has this run verified the image? None where no ledger was there to tell.
     verified: bool | None = None
 
@@ -160,7 +169,10 @@ def of_task(params: Mapping[str, Any], provisioner: str, needs: Sequence[str], n
         require(params, "provisioner_id", node=node)
     host = node or _text(params, "name") or _text(params, "provisioner_id")
     name = _text(params, "name") or _text(params, "provisioner_id")
-    return _wanted(params, params, provisioner, needs, host=host, name=name)
+    found = _wanted(params, params, provisioner, needs, host=host, name=name)
+    if found.unread is not None:
+        raise found.unread
+    return found
 
 
 def of_batch(item: Mapping[str, Any], params: Mapping[str, Any], provisioner: str, needs: Sequence[str]) -> Wanted:
@@ -197,6 +209,7 @@ def _wanted(
     name: str,
 ) -> Wanted:
     annotations = of_node.get("annotations") or {}
+    extras, unread = _extras(of_node.get("driver") or of_all.get("driver"), provisioner, host)
     image, flaw = _image(of_node, host, needs)
     return Wanted(
         host=host,
@@ -208,7 +221,8 @@ def _wanted(
         image=image,
         flaw=flaw,
         properties=dict(of_node.get("properties") or {}),
-        extras=own_extras({"driver": of_node.get("driver") or of_all.get("driver")}, provisioner),
+        unread=unread,
+        extras=extras,
         annotations={key: str(value) for key, value in annotations.items()},
         erase=bool(of_all.get("erase")),
         redeploy=bool(of_node.get("redeploy")),
@@ -220,10 +234,13 @@ def _wanted(
         deployed=of_node.get("known_deployed"),
         deploy_ids=frozenset(map(str, of_node.get("known_deploy_ids") or ())),
         stamps=frozenset(map(str, of_node.get("known_stamps") or ())),
+        works=frozenset(map(str, of_node.get("known_works") or ())),
         former_serials=frozenset(map(str, of_node.get("known_former_serials") or ())),
         forced=bool(of_all.get("force_reason")),
         elsewhere=None if of_all.get("force_reason") else _elsewhere(of_node.get("known_move"), of_all),
         stray=None if of_all.get("force_reason") else _stray(of_node.get("known_at"), of_all),
+        rescue_password=_secret(of_node, "rescue_password"),
+        work=str(of_all.get("state") or "") in names.WORKS,
         verified=of_node.get("image_verified"),
     )
 
@@ -248,10 +265,36 @@ def _stray(known: Mapping[str, Any] | None, options: Mapping[str, Any]) -> Stray
 
 
 def own_extras(params: Mapping[str, Any], provisioner: str) -> dict[str, Any]:
-    """What the option ``driver`` says to this driver: its own part, or all of it where it has no parts."""
-    given = params.get("driver") or {}
+    """What the option ``driver`` says to this driver: its own part, or all of it where it has no parts.
+
+    :raises ConfigError: where it is no mapping; a host's own variable is read by no argument spec.
+    """
+    given = _mapping(params.get("driver") or {})
     parts = names.DRIVERS.keys() & set(given)
-    return dict((given.get(provisioner) or {}) if parts else given)
+    return dict(_mapping(given.get(provisioner) or {}) if parts else given)
+
+
+def _mapping(given: Any) -> Mapping[str, Any]:
+    if isinstance(given, Mapping):
+        return given
+    raise ConfigError(
+        "the option driver is no mapping",
+        wanted="a mapping, or one as JSON or as key=value, in enroll_driver or the option driver",
+        seen=type(given).__name__,
+    )
+
+
+def _extras(given: Any, provisioner: str, host: str) -> tuple[dict[str, Any], ConfigError | None]:
+    try:
+        return own_extras({"driver": given}, provisioner), None
+    except ConfigError as exc:
+        exc.located(node=host)
+        return {}, exc
+
+
+def _secret(params: Mapping[str, Any], key: str) -> str:
+    keep_secret(_text(params, key))
+    return _text(params, key)
 
 
 def _text(params: Mapping[str, Any], key: str) -> str:

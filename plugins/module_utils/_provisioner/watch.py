@@ -132,7 +132,7 @@ class _Batch:
             why, kind = refused(item)
             elsewhere = why or wants.elsewhere(item, params)
             wanted = wants.of_batch(item, params, self._driver.name, self._driver.image_needs)
-            flaw = wanted.flaw if self._goal == DEPLOYED else None
+            flaw = wanted.unread or (wanted.flaw if self._goal == DEPLOYED else None)
             if ctx.check_mode and item.get("coming") and not elsewhere:
                 self.verdicts[host] = verdict(True, 0.0, None, "check mode: it would be enrolled, and then waited for")
             elif elsewhere or flaw:

@@ -38,7 +38,9 @@ whether it may write (the verb has asked), and sends a write once: whoever calle
    site has other schedulers with nodes of the same names, and the file or variable that leads to one may change.
 11. *A hold settles nothing before work that had been given to the node has come*: where that may come after the hold
    was written, ``SETTLES`` says for how long, and until then the node is not ``drained``, and ``waits_for`` says so.
-12. What it cannot do it declares by the class attributes below, and raises :class:`Unsupported`.
+12. *It tells whom it would never use*: a node may be in service and get no work for good, since the scheduler's map of
+    the network lacks it. :meth:`Scheduler.unplaced` tells all of those, in as few questions as the scheduler allows.
+13. What it cannot do it declares by the class attributes below, and raises :class:`Unsupported`.
 
 ``test_contract*.py`` in ``tests/contract/scheduler`` hold a driver against all this.
 """
@@ -48,12 +50,17 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from functools import partial
+from typing import Any, Callable, ClassVar, NamedTuple
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _token
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import FleetError, Unsupported
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler import names
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.place import Place
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.topology import Keeper
+
+#: Called with a node's name right before each write to it, and raises where that may not be sent any more.
+Still = Callable[[str], None]
 
 ABSENT = "absent"
 #: Every state that a driver may report, in the port's own terms.
@@ -207,6 +214,14 @@ class NodeView:
         return self.state in AT_WORK and not self.holds and self.answers
 
 
+class Unplaced(NamedTuple):
+    """nodes: every one that would get no work though it were in service, since the map of the network that its
+    scheduler goes by lacks it; and why. unread: what of that map could not be read, and leaves nobody out."""
+
+    nodes: Mapping[str, str]
+    unread: str = ""
+
+
 class Scheduler(ABC):
     """A driver. One object serves one task: it may keep a connection, and never a state of a node."""
 
@@ -249,6 +264,18 @@ class Scheduler(ABC):
     def known(self) -> dict[str, tuple[str, ...]]:
         """Every node that the scheduler has, hidden ones too: by its name, whatever else it is called or reached by."""
 
+    def unplaced(self) -> Unplaced:
+        """Of a scheduler that goes by no map of the network, nobody."""
+        return Unplaced({})
+
+    def topology(self, form: str, path: str) -> Keeper:
+        """That map, where it is kept.
+
+        :param form: as which of several it is written. path: where, if not where the scheduler has it.
+        :raises Unsupported: where nothing of this scheduler is written here.
+        """
+        raise Unsupported(f"no topology of the scheduler {self.NAME} is written here", address=self.address)
+
     def clock(self) -> str:
         """What time it is there now, in the words, and the zone, of ``NodeView.booted``; empty where none is told."""
         return ""
@@ -283,6 +310,17 @@ class Scheduler(ABC):
         :raises Unsupported: where ``KEEPS_NODES`` is false.
         """
 
+    def hold_each(
+        self, due: Sequence[tuple[NodeView, str, str]], still: Still = lambda name: None
+    ) -> dict[str, FleetError]:
+        """Several holds, each with what :meth:`hold` takes, in as few writes as the scheduler allows; by node, why one
+        was not sent or not taken. One of them that fails says nothing of the others."""
+        return _each({view.name: partial(self.hold, view, token, kind) for view, token, kind in due}, still)
+
+    def resume_each(self, views: Sequence[NodeView], still: Still = lambda name: None) -> dict[str, FleetError]:
+        """The same of :meth:`resume`."""
+        return _each({view.name: partial(self.resume, view) for view in views}, still)
+
     def evict_request(self, view: NodeView) -> str:
         """The write that makes work leave a held node, in words; empty where none is due, as where work ends by
         itself, or all of it has been asked already."""
@@ -297,3 +335,15 @@ class Scheduler(ABC):
         :raises Unsupported: where ``EVICTS`` is false.
         """
         raise Unsupported("this scheduler's work ends by itself", node=view.name)
+
+
+def _each(writes: Mapping[str, Callable[[], None]], still: Still) -> dict[str, FleetError]:
+    """One after the other; by node, why it failed."""
+    failed: dict[str, FleetError] = {}
+    for name, write in writes.items():
+        try:
+            still(name)
+            write()
+        except FleetError as exc:
+            failed[name] = exc
+    return failed

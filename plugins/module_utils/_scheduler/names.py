@@ -72,3 +72,5 @@ STATES = ("held", "resumed", "present")
 HELD_AS = ("work", "keep")
 #: What ``scheduler_wait`` waits for.
 GOALS = ("drained", "idle")
+#: As what ``topology_file`` writes a topology: as a file of Slurm, or as labels of Kubernetes's nodes.
+TOPOLOGY_FORMATS = ("conf", "yaml", "labels")

@@ -20,7 +20,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     PermitDue,
     Refused,
 )
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler import absence, called
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler import absence, called, placed
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler import evidence as evidences
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.anew import (
     read_back,
@@ -43,6 +43,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.hold
     SCHEDULER,
     Claim,
 )
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.of_all import of_all
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.place import Place
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.registry import open_scheduler
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import make_token, run_of, says, says_just
@@ -62,7 +63,7 @@ class _Node:
         self._moment: Mapping[str, Any] = {}
         self.name = str(params.get("scheduler_node") or params.get("name") or "")
         require({"scheduler_node": self.name}, "scheduler_node", node=ctx.node)
-        self.driver: Scheduler = open_scheduler(params, node=ctx.node)
+        self.driver: Scheduler = of_all(open_scheduler(params, node=ctx.node), ctx.peers, ctx.lifeline.still)
         self._away = Away(str(params.get("run_cache") or ""), ctx.node or self.name)
         self.known: absence.Known = lambda: self._heard(self.driver.known)  # type: ignore
         self.claim = Claim.of(absence.as_shown(self, self.name, params))
@@ -240,12 +241,14 @@ def _resumed(node: _Node) -> Result:
     called.demand(node, before)
     before = with_its_hold(node, before)
     if not before.held:
+        placed.demand(node)
         after = _answering(node, before)
         if node.ctx.begun:  # by an earlier part of this call, which came back to hold it again, or for no reason
             _of_the_same_boot(node, replace(before, booted=node.ctx.begun.removeprefix(_BEGUN)), after)
         return node.result(before, after, _found_lifted(node, before), wrote=False)
     _may_resume(node, before)
     _may_serve(node)
+    placed.demand(node)
     if node.ctx.check_mode:
         after = replace(before, state="idle", reason="", holds=(), blocks_resume=(), finding="")
         return node.result(before, after, [], wrote=True)

@@ -5,8 +5,8 @@
 
 from __future__ import annotations
 
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import BATCH, FLEET, SCHEDULER, spec
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler import names
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import BATCH, FLEET, FOR_ALL, SCHEDULER, spec
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler import names, topology
 
 #: Filled by the action on the controller, from the run and from its ledger.
 OWNERSHIP = {
@@ -33,6 +33,7 @@ OWNERSHIP = {
 
 NODE = spec(
     FLEET,
+    FOR_ALL,
     SCHEDULER,
     OWNERSHIP,
     scheduler_node={"type": "str"},
@@ -62,4 +63,29 @@ WAIT = spec(
     interval={"type": "float", "default": 15.0},
     completing_timeout={"type": "float", "default": 120.0},
     slice={"type": "dict"},
+)
+
+TOPOLOGY = spec(
+    FLEET,
+    SCHEDULER,
+    format={"type": "str", "choices": list(names.TOPOLOGY_FORMATS), "default": names.TOPOLOGY_FORMATS[0]},
+    path={"type": "path"},
+    hosts={"type": "list", "elements": "str"},
+    topologies={
+        "type": "list",
+        "elements": "dict",
+        "options": {
+            "name": {"type": "str"},
+            "kind": {"type": "str", "choices": list(topology.KINDS), "default": topology.TREE},
+            "default": {"type": "bool", "default": False},
+            "units": {"type": "dict"},
+            "switches": {"type": "dict"},
+            "sizes": {"type": "list", "elements": "int"},
+            "most": {"type": "int", "default": topology.TRAYS},
+        },
+        "default": [{"kind": topology.TREE}],
+    },
+    reconfigure={"type": "bool", "default": True},
+    timeout={"type": "float", "default": 60.0},
+    interval={"type": "float", "default": 1.0},
 )

@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, MissingLibrary, TrustError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._once import once
 
 try:
     from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
@@ -209,17 +210,6 @@ def _decoded(text: Any) -> bytes:
         return base64.b64decode(str(text), validate=True)
     except (binascii.Error, ValueError):
         raise _bad("malformed", "the envelope is not well-formed base64") from None
-
-
-def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object of JSON whose keys come once, for ``json.loads``.
-
-    :raises ValueError: where one comes twice.
-    """
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise ValueError("a key comes twice")
-    return found
 
 
 def _statement(payload: bytes) -> dict[str, Any]:

@@ -21,13 +21,20 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._moment import 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust import deployed, dsse, question
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.identity import normal_identity
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.last_look import Rebooted
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.policy import Setting, greatest_age, least
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.policy import (
+    OF_DAYS,
+    Setting,
+    greatest_age,
+    least,
+)
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.statement import BY_MANIFEST
 
 Event = Mapping[str, Any]
 _IMAGE_GATE = "image_verify"
 #: Looks at no boot, so they belong to each.
 _OF_NO_BOOT = ("image_artifact",)
+#: The cell in which a gate of days names a GPU.
+_UUID = "uuid"
 
 
 @dataclass(frozen=True)
@@ -54,7 +61,7 @@ def grounds(evidence: Mapping[str, Any], policy: Mapping[str, Any]) -> Grounds:
         event, told = _required(name, rows, policy)
         chosen += [event] if event else []
         reasons += told
-        aged += _old(name, looked_at(event), evidence["now"], policy) if event and not told else []
+        aged += _old(name, event, evidence["now"], policy) if event and not told else []
     others = [event for event in evidence["verdicts"] if event["name"] not in policy["required_gates"]]
     others = [event for event in others if event["data"].get("verdict") != "fail"]
     image = next((event for event in chosen + others if event["name"] == _IMAGE_GATE), None)
@@ -74,7 +81,15 @@ def _of_another_boot(chosen: Sequence[Event], history: Sequence[Event], image: E
         return []  # told with the machine's identity
     seen = min(event["id"] for event in [*_verdicts(history, _IMAGE_GATE), image] if event and _boot(event) == boot)
     named = (_IMAGE_GATE, *_OF_NO_BOOT)
-    return [event for event in chosen if event["name"] not in named and Moment.of(event["data"]).event < seen]
+    earlier = [event for event in chosen if event["name"] not in named and Moment.of(event["data"]).event < seen]
+    return [event for event in earlier if not _of_these_gpus(event, image)]
+
+
+def _of_these_gpus(event: Event, image: Event | None) -> bool:
+    """What goes on for days goes on over boots, and is of the GPUs that it names."""
+    gpus = normal_identity(image["data"].get("identity"))["gpu_uuids"] if image else []
+    cells = [check for check in event["data"].get("checks") or [] if check.get("id") == _UUID]
+    return event["name"] in OF_DAYS and bool(gpus) and sorted(str(cell["measured"]) for cell in cells) == sorted(gpus)
 
 
 def _boot(event: Event) -> str:
@@ -172,9 +187,9 @@ def _unfit(name: str, event: Event, policy: Mapping[str, Any]) -> str:
     return Setting(told) if says else told
 
 
-def _old(name: str, looked: float, now: float, policy: Mapping[str, Any]) -> list[str]:
+def _old(name: str, event: Event, now: float, policy: Mapping[str, Any]) -> list[str]:
     """An age is that of the look: of a diagnosis that nobody came for, hours may lie between that and its verdict."""
-    allowed = greatest_age(policy, name)
+    allowed, looked = greatest_age(policy, name, question.asked_of(event)), looked_at(event)
     if now - looked > allowed:
         return [Setting(f"gate {name}: its pass is {now - looked:.0f} s old, allowed are {allowed:.0f} s")]
     return []

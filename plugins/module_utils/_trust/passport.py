@@ -28,12 +28,9 @@ from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _private as private
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import require
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
-    BadAnswer,
-    ConfigError,
-    TrustError,
-)
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import BadAnswer, ConfigError, TrustError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._image import differing
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._once import once
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust import dsse
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust import policy as policies
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.grounds import (
@@ -189,7 +186,7 @@ def _since(statement: Mapping[str, Any], evidence: Mapping[str, Any], policy: Ma
 
 def _read(path: str) -> Any:
     try:
-        return json.loads(Path(path).expanduser().read_text(encoding="utf-8"), object_pairs_hook=dsse.once)
+        return json.loads(Path(path).expanduser().read_text(encoding="utf-8"), object_pairs_hook=once)
     except OSError as exc:
         raise ConfigError(f"the passport cannot be read: {exc.strerror}", seen=path) from exc
     except ValueError as exc:

@@ -38,6 +38,11 @@ LEAST: Mapping[str, Mapping[str, Any]] = {
     "dcgm_gate": {"level": 3},
     "kernel_log_gate": {"window": IMAGING},
 }
+#: Gates that have a playbook of their own, which takes days: how many seconds after its end a pass of each is young
+#: enough where the policy names no age of its own. As long as a node's verdict of it is taken (DETACHED).
+OF_DAYS: Mapping[str, float] = {"soak_gate": 1209600.0}
+#: No soak takes longer.
+_MOST_HOURS = 600.0
 #: Gates that may be required: all that look at a node. Of what is looked at before it is imaged no passport can have a
 #: pass, and a policy may ask something of it all the same.
 _OF_NODES = frozenset({*DEFAULTS["required_gates"], *ALL_GATES, OUTLIERS})
@@ -147,10 +152,16 @@ def _said(question: Any) -> dict[str, Any]:
     return {key: value for key, value in (question or {}).items() if value is not None}
 
 
-def greatest_age(policy: Mapping[str, Any], gate: str) -> float:
-    """Seconds that a look of this gate may be ago when its passport is issued."""
+def greatest_age(policy: Mapping[str, Any], gate: str, asked: Any = None) -> float:
+    """Seconds that the begin of this gate's look may be ago when its passport is issued.
+
+    :param asked: what it was asked, which for a gate of days says how long it took at least.
+    """
     own = ((policy.get("gates") or {}).get(gate) or {}).get("max_age")
-    return float(policy["max_gate_age"] if own is None else own)
+    allowed = max(OF_DAYS.get(gate, 0.0), policy["max_gate_age"]) if own is None else own
+    hours = asked.get("level") if gate in OF_DAYS and isinstance(asked, Mapping) else 0
+    took = hours * 3600.0 if isinstance(hours, (int, float)) and 0 < hours <= _MOST_HOURS else 0.0
+    return float(allowed) + took
 
 
 def digest_for(policy: Mapping[str, Any], sku: str) -> str:

@@ -220,7 +220,7 @@ def _required(
         age = issued - seconds(str(gate["at"]))
     except ConfigError:
         return [*reasons, f"gate {name}: its time cannot be read"]
-    allowed = greatest_age(policy, name)
+    allowed = greatest_age(policy, name, gate.get("asked"))
     if age > allowed:
         reasons.append(Setting(f"policy: the gate {name} was {age:.0f} s old, allowed are {allowed:.0f} s"))
     if age < -skew:

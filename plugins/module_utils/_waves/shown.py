@@ -37,6 +37,12 @@ def headline(told: Mapping[str, Any]) -> str:
     return f"{head}; no wave begins: {told['halted']}" if told["halted"] else head
 
 
+def artifact(halted: str, broken_off: bool) -> dict[str, Any]:
+    """Why no wave may begin, for the jobs that follow and people who are told of this one, as ``set_stats`` does."""
+    told = {"halted": cut(halted, _CAUSE), "broken_off": broken_off}
+    return {"data": {"gpufleet_waves": told}, "per_host": False, "aggregate": False}
+
+
 def shared(nodes: Mapping[str, Mapping[str, Any]]) -> str:
     """What most of these nodes have in common, as the status groups them; empty for none.
 

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import ast
+import json
 import os
 import re
 import subprocess
@@ -13,34 +15,49 @@ from pathlib import Path
 
 import pytest
 import yaml
-from contract.docs.declared import artifact
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import LIBRARIES
+from contract.docs.declared import artifact, environment
 
 ROOT = Path(__file__).resolve().parents[3]
-DEFINITION = ROOT / "extensions" / "awx" / "execution-environment.yml"
+PROGRAM = ROOT / "make" / "execution_environment.py"
 BUILDER = Path(sys.executable).with_name("ansible-builder")
 
 
 @pytest.fixture(scope="module")
-def context(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What an engine of containers is given: the definition, beside the artifact that a release has."""
+def lists(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The build context, and the lists that an image would be made of, of the artifact that a release has."""
     folder = tmp_path_factory.mktemp("ee")
     built = artifact(folder / "build")
-    built.rename(folder / built.name)
-    beside = folder / DEFINITION.name
-    beside.write_bytes(DEFINITION.read_bytes())
-    argv = [
-        str(BUILDER),
-        "create",
-        "-f",
-        str(beside),
-        "-c",
-        str(folder / "context"),
-        "--output-filename",
-        "Containerfile",
-    ]
-    done = subprocess.run(argv, cwd=folder, capture_output=True, text=True, check=False, timeout=120)
+    argv = [sys.executable, str(PROGRAM), "lists", str(folder / "lists"), str(built)]
+    env = {**os.environ, "ANSIBLE_HOME": str(folder / "home")}
+    done = subprocess.run(argv, env=env, capture_output=True, text=True, check=False, timeout=600)
     assert done.returncode == 0, done.stdout + done.stderr
-    return folder / "context"
+    return folder / "lists"
+
+
+@pytest.fixture(scope="module")
+def context(lists: Path) -> Path:
+    """What an engine of containers is given."""
+    return lists / "context"
+
+
+def test_its_lists_are_those_of_the_collection_with_a_core_and_a_runner(lists: Path) -> None:
+    asked = (lists / "requirements.txt").read_text(encoding="utf-8").splitlines()
+    ours = (ROOT / "meta" / "ee-requirements.txt").read_text(encoding="utf-8").splitlines()
+    assert asked[:2] == ["ansible-core~=2.21.0", "ansible-runner>=2.4.3"]
+    assert sorted(asked[2:]) == sorted(line for line in ours if not line.startswith("#"))
+    told = json.loads((lists / "environment.json").read_text(encoding="utf-8"))
+    assert told["ORIGINAL_STDOUT_CALLBACK"] == "gpufleet.baremetal.fleet_progress" and "PIP_INDEX_URL" not in told
+    assert (lists / "collections" / "ansible_collections" / "gpufleet" / "baremetal" / "MANIFEST.json").is_file()
+
+
+def test_the_page_on_what_is_in_it_has_each_package_of_the_lists() -> None:
+    page = (ROOT / "docs" / "reference" / "execution-environment.md").read_text(encoding="utf-8")
+    rows = {row.split(" | ")[0].removeprefix("| ").lower() for row in page.splitlines() if row.startswith("| ")}
+    for name in ("requirements.txt", "bindep.txt"):
+        lines = (ROOT / "meta" / f"ee-{name}").read_text(encoding="utf-8").splitlines()
+        for asked in (re.split(r"[\[><=~ ]", line)[0] for line in lines if line and not line.startswith("#")):
+            assert asked.lower() in rows or f"`{asked}`" in page, asked
 
 
 def test_it_installs_the_artifact_of_this_release(context: Path) -> None:
@@ -95,3 +112,54 @@ def test_a_profile_installs_the_packages_that_are_named(
     env = {**none, **profiles, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
     subprocess.run(["sh", "-euc", line.removeprefix("RUN ")], env=env, check=True)
     assert told.read_text(encoding="utf-8") == installed
+
+
+#: What ansible-core itself stands on, and what a library of the list demands itself (requests, openstacksdk).
+_CORE = frozenset({"ansible", "ansible_collections", "jinja2", "markupsafe", "yaml", "packaging"})
+_BROUGHT = _CORE | {"urllib3", "keystoneauth1"}
+
+
+def imported() -> set[str]:
+    """The libraries that the plugins import, wherever in a file."""
+    found = set()
+    for path in sorted((ROOT / "plugins").rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                found |= {one.name.partition(".")[0] for one in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+                found.add(node.module.partition(".")[0])
+    return found - sys.stdlib_module_names - _BROUGHT
+
+
+def test_the_builder_finds_each_library_that_a_plugin_imports_and_no_package_twice() -> None:
+    argv = [str(BUILDER), "introspect", "--sanitize", str(ROOT / "build" / "collections")]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 0, done.stderr
+    told = yaml.safe_load(done.stdout)
+    ours = [line.partition("  #")[0] for line in told["python"] if line.endswith("from collection gpufleet.baremetal")]
+    named = [re.split(r"[\[><=~]", line)[0] for line in ours]
+    assert len(set(named)) == len(named) and {LIBRARIES.get(name, name) for name in named} >= imported()
+    packages = [line.partition("  #")[0] for line in told["system"]]
+    for platform in ("dpkg", "rpm"):
+        there = {line.split()[0].rstrip("2") for line in packages if platform in line}
+        assert {"gnupg", "openssh-client"} <= {name.rstrip("s") for name in there}, platform
+
+
+@pytest.mark.slow
+def test_each_plugin_is_imported_where_there_is_nothing_but_what_the_lists_name(tmp_path: Path) -> None:
+    """And each library that one of them imports, which a guard would pass over in silence."""
+    programs = environment(tmp_path / "venv", ROOT / "meta" / "ee-requirements.txt")
+    collections = ROOT / "build" / "collections"
+    argv = [str(programs / "python"), str(Path(__file__).with_name("import_plugins.py")), str(collections)]
+    env = {"PATH": f"{programs}:/usr/bin:/bin", "ANSIBLE_HOME": str(tmp_path / "home"), "LC_ALL": "C.UTF-8"}
+    done = subprocess.run(argv, env=env, capture_output=True, text=True, check=False, timeout=600)
+    assert done.returncode == 0 and ", 0 of them" in done.stdout, done.stdout + done.stderr
+
+
+def test_a_plugin_whose_library_is_on_no_list_is_told(tmp_path: Path) -> None:
+    folder = tmp_path / "ansible_collections" / "gpufleet" / "baremetal" / "plugins" / "filter"
+    folder.mkdir(parents=True)
+    (folder / "lost.py").write_text("try:\n    import nobody_has_it\nexcept ImportError:\n    pass\n", encoding="utf-8")
+    argv = [sys.executable, str(Path(__file__).with_name("import_plugins.py")), str(tmp_path)]
+    done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=120)
+    assert done.returncode == 1 and "No module named 'nobody_has_it'" in done.stdout, done.stdout + done.stderr

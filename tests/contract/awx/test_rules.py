@@ -15,10 +15,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc import names as bmcs
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.summary import artifact
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import names as provisioners
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler import names as schedulers
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._waves.shown import artifact as waves
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _ssh_options as ssh_options
 from ansible_collections.gpufleet.baremetal.tests.tree.awx import data_of
 from ansible_collections.gpufleet.baremetal.tests.tree.listing import loaded
 from awx_server import rules
 from awx_server.store import Refused, Store
+from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 ROOT = Path(__file__).resolve().parents[3]
 PROJECT = ROOT / "extensions" / "awx" / "project"
@@ -48,12 +55,45 @@ def test_who_follows_a_node_stands_behind_it(key: str) -> None:
         assert set(followers) <= set(order[place + 1 :]), node
 
 
+@pytest.mark.parametrize(("workflow", "node"), [("rollout", "canary"), ("maintenance_off", "day2")])
+def test_what_a_workflow_recycles_is_held_against_the_declared_image(workflow: str, node: str) -> None:
+    """What an alert launches may leave drift to the roll-out, whose canaries are there for nothing else."""
+    found = DATA["awx_workflows"][workflow]["nodes"][node]
+    asked = {question["variable"] for question in DATA["awx_templates"][found["run"]]["survey"]}
+    drift = {"day2_recycle_drift": "true"} if "day2_recycle_drift" in asked else {}
+    assert found.get("extra_data", {}) == drift
+
+
 def test_what_the_projects_inventory_reads_is_what_the_credentials_give() -> None:
     given = {name for one in DATA["awx_credential_types"].values() for name in one["injectors"]["env"]}
     said = (PROJECT / "inventory/group_vars/all.yml").read_text(encoding="utf-8")
     asked = set(_ENVIRONMENT.findall(said))
     # libpq reads its own, and the API key is of a MAAS.
     assert asked == given - {"PGPASSWORD", "GPUFLEET_PROVISIONER_API_KEY"}
+
+
+@pytest.mark.parametrize("port", [bmcs, provisioners, schedulers], ids=lambda port: port.OPTION)
+def test_each_secret_of_a_port_is_given_by_a_credential_type(port: Any) -> None:
+    given = {name for one in DATA["awx_credential_types"].values() for name in one["injectors"]["env"]}
+    secret = {name for name, option in port.OPTIONS.items() if option.get("no_log")}
+    # A second key of BMCs over IPMI, which few have: such a site adds a type of its own.
+    assert {f"GPUFLEET_{name.upper()}" for name in secret - {"bmc_ipmi_kg"}} <= given
+
+
+def test_a_job_checks_host_keys_whatever_awx_tells_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """AWX's own setting for all jobs, and the project's variables, which it has as text."""
+    monkeypatch.setenv("ANSIBLE_HOST_KEY_CHECKING", "False")
+    variables = loaded(PROJECT / "inventory/group_vars/all.yml")
+    assert ssh_options.options("gpu001", {}.get)["host_key_checking"] is False
+    told = ssh_options.options("gpu001", variables.get)
+    assert told["host_key_checking"] is True
+    [file] = re.findall(r"GlobalKnownHostsFile=/runner/project/(\S+)", told["ssh_common_args"])
+    assert (PROJECT / file).is_file()
+
+
+def test_what_the_examples_say_of_sources_that_do_not_answer_is_what_a_controller_is_told() -> None:
+    said = (ROOT / "inventory/README.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"ANSIBLE_INVENTORY_\w+", said)) <= set(DATA["awx_source_vars"])
 
 
 @pytest.mark.parametrize("key", SURVEYS)
@@ -129,6 +169,38 @@ def test_the_server_refuses_a_rule_of_a_schedule_as_awx_does(said: str, word: st
     assert word in str(rules.schedule({"rrule": said}))
 
 
+TOLD = {"name": "day 2", "id": 7, "limit": "r1", "status": "failed", "url": "https://awx.example.com/7"}
+LEFT = {**artifact("Day 2", {"gpu003": {"state": "quarantined", "stopped": ""}})["data"]}
+LEFT.update(waves("the canary gpu003 is not in service again", broken_off=True)["data"])
+
+
+@pytest.mark.parametrize(("artifacts", "left"), [({"artifacts": LEFT}, LEFT), ({}, {})], ids=["a job", "a workflow"])
+def test_people_are_told_who_is_in_quarantine_and_why_no_further_wave_was_begun(
+    artifacts: dict[str, Any], left: dict[str, Any]
+) -> None:
+    """As AWX renders it, to whom what it does not know is nothing."""
+    [said] = DATA["awx_messages"].values()
+    known = {"job": {**{name: value for name, value in TOLD.items() if name != "url"}, **artifacts}, "url": TOLD["url"]}
+    message, body = (ImmutableSandboxedEnvironment().from_string(str(said[name])).render(known) for name in said)
+    assert json.loads(body) == {
+        "job": "day 2",
+        **{name: TOLD[name] for name in ("id", "limit", "status", "url")},
+        "artifacts": left,
+    }
+    assert message.startswith("day 2 (r1) failed: ") and ("gpu003" in message) is bool(left)
+    record = {"notification_type": "webhook", "messages": {"error": {name: str(text) for name, text in said.items()}}}
+    assert rules.notification({**record, "notification_configuration": WEBHOOK}) is None
+
+
+@pytest.mark.parametrize("body", ["{{ job.lost }}", "no json", "[1]"])
+def test_the_server_refuses_a_body_as_awx_does(body: str) -> None:
+    record = {"notification_type": "webhook", "notification_configuration": WEBHOOK}
+    assert rules.notification({**record, "messages": {"error": {"body": body}}})
+
+
+WEBHOOK = {"url": "https://hooks.example.com/gpu", "http_method": "POST", "headers": {}}
+
+
 def template(store: Store, **said: Any) -> dict[str, Any]:
     organization = store.create("organizations", {"name": "A"})["id"]
     project = store.create("projects", {"name": "P", "organization": organization, "scm_type": "git", "scm_url": "git"})
@@ -168,6 +240,10 @@ def test_the_projects_inventory_is_read_as_awx_reads_it_and_names_the_canaries(t
     # A password that a row of the list names would be read in the place of what the credential gives.
     assert all("'GPUFLEET_BMC_PASSWORD'" in str(one["gpufleet_bmc_password"]) for one in hosts.values())
     assert "WARNING" not in done.stderr, done.stderr
+    # AWX keeps variables as they stand, and its jobs read a list of its own, in a folder of its own.
+    for one in hosts.values():
+        assert not re.search(r"inventory_(dir|file)|playbook_dir|role_path", json.dumps(one))
+        assert one["gpufleet_image"]["keyring"] == "/runner/project/images.gpg"
 
 
 def test_each_playbook_of_the_project_is_one_that_awx_finds() -> None:

@@ -19,6 +19,7 @@ from typing import Any
 
 import pytest
 import yaml
+from awx_server.jobs import Jobs
 from awx_server.server import AwxServer
 from suite import playbook
 
@@ -65,6 +66,9 @@ def setup(awx: AwxServer, *more: str, **site: Any) -> subprocess.CompletedProces
         "ANSIBLE_COLLECTIONS_PATH": f"{ROOT / 'build' / 'collections'}:{MODULES}",
         "ANSIBLE_LOCALHOST_WARNING": "false",
         "ANSIBLE_INVENTORY_UNPARSED_WARNING": "false",
+        # The server speaks plain HTTP, and each of the modules would read all authorities for it.
+        "SSL_CERT_FILE": os.devnull,
+        "SSL_CERT_DIR": os.devnull,
     }
     argv = ["gpufleet.baremetal.awx_setup", "-e", json.dumps({**SITE, **site}), *more]
     return playbook.run(argv, {**os.environ, **settings}, timeout=600)
@@ -91,7 +95,8 @@ def nodes(awx: AwxServer, workflow: str) -> dict[str, Mapping[str, Any]]:
 def test_check_mode_on_an_empty_controller_foretells_and_writes_nothing(awx: AwxServer) -> None:
     done = setup(awx, "--check")
     assert changed(done) > 0 and wrote(awx) == []
-    made = "GPU preflight, GPU day 0, Recycle GPU nodes, GPU day 2 in waves, GPU image in waves"
+    made = "GPU preflight, GPU day 0, Recycle GPU nodes, GPU day 2 in waves, GPU day 2 of named nodes"
+    made += ", GPU image in waves"
     assert f"job_templates: {made}" in done.stdout, done.stdout
     assert "schedules: GPU nightly look, GPU weekly revalidation" in done.stdout, done.stdout
 
@@ -113,16 +118,15 @@ def another(made: AwxServer) -> Iterator[AwxServer]:
     """A controller that has the same."""
     server = AwxServer({})
     server.store = copy.deepcopy(made.store)
+    server.jobs = Jobs(server.store)
     yield server
     server.close()
 
 
 def test_the_first_run_makes_all_of_it(made: AwxServer) -> None:
     assert made.unheard == set()
-    counts = {
-        kind: len(list(made.store.all(kind))) for kind in ("job_templates", "workflow_job_templates", "schedules")
-    }
-    assert counts == {"job_templates": 19, "workflow_job_templates": 6, "schedules": 2}
+    kinds = ("job_templates", "workflow_job_templates", "schedules")
+    assert [len(list(made.store.all(kind))) for kind in kinds] == [23, 6, 2]
 
 
 def test_a_template_asks_what_its_playbook_takes_and_nothing_else(made: AwxServer) -> None:
@@ -134,11 +138,20 @@ def test_a_template_asks_what_its_playbook_takes_and_nothing_else(made: AwxServe
     told = json.loads(day2["extra_vars"])["gpufleet_awx_templates"]
     assert told["day2_recycle"] == "Recycle GPU nodes" and told["drain"] == "GPU drain" and "look" not in told
     assert len(made.store.list_of("job_templates", day2["id"], "credentials")) == 1
-    drain = made.named("job_templates", "GPU drain")
-    assert drain["limit"] == "NAME-THE-NODES" and drain["job_slice_count"] == 1
+    for name in ("GPU drain", "GPU readmit", "Recycle GPU nodes"):
+        assert made.named("job_templates", name)["limit"] == "NAME-THE-NODES", name
+    # A slice counts the losses of its own renewals alone.
+    assert [made.named("job_templates", f"GPU {name}")["job_slice_count"] for name in ("drain", "passports")] == [1, 1]
     look = made.named("job_templates", "GPU look")
     assert look["job_type"] == "check" and not look["ask_job_type_on_launch"]
     assert not made.named("job_templates", "GPU import servers")["ask_limit_on_launch"]
+
+
+@pytest.mark.parametrize("name", ["GPU day 2 of named nodes", "GPU look at named nodes"])
+def test_what_an_alert_launches_is_told_to_leave_another_image_to_the_roll_out(made: AwxServer, name: str) -> None:
+    """A rulebook answers no question: each has the answer that it is made with."""
+    asked = {one["variable"]: one["default"] for one in made.named("job_templates", name)["survey_spec"]["spec"]}
+    assert asked["day2_recycle_drift"] == "false" and "day2_recycle_all" not in asked
 
 
 def test_the_inventory_is_read_from_a_file_and_fails_where_it_cannot_be_read(made: AwxServer) -> None:
@@ -156,7 +169,15 @@ def test_the_inventory_is_read_from_a_file_and_fails_where_it_cannot_be_read(mad
 def test_an_image_goes_to_the_canaries_then_to_a_person_then_to_the_fleet(made: AwxServer) -> None:
     found = nodes(made, "GPU roll out an image")
     assert found["canary"]["limit"] == "canary" and not found["fleet"]["limit"]
-    assert not made.named("workflow_job_templates", "GPU roll out an image")["ask_limit_on_launch"]
+    canaries = made.store.find("unified_job_templates", found["canary"]["unified_job_template"])
+    assert canaries["job_slice_count"] == 1, "a slice without a canary would fail, and nobody be asked"
+    rollout = made.named("workflow_job_templates", "GPU roll out an image")
+    assert not rollout["ask_limit_on_launch"]
+    # What is approved is one image: no second one is read in meanwhile, and each job is told its version.
+    assert not rollout["allow_simultaneous"]
+    assert made.named("workflow_job_templates", "GPU recycle a node")["allow_simultaneous"]
+    [version] = rollout["survey_spec"]["spec"]
+    assert version["variable"] == "rollout_version" and version["required"]
 
     def after(name: str, how: str) -> list[str]:
         numbers = made.store.list_of("workflow_job_template_nodes", found[name]["id"], how)
@@ -166,7 +187,77 @@ def test_an_image_goes_to_the_canaries_then_to_a_person_then_to_the_fleet(made: 
     assert ways == [["inventory"], ["canary"], ["approval"], ["fleet"]]
     assert after("approval", "failure_nodes") == ["status"] and after("fleet", "always_nodes") == ["status"]
     approval = made.store.find("unified_job_templates", found["approval"]["unified_job_template"])
-    assert approval["timeout"] == 604800 and approval["name"].endswith("Go on with the fleet?")
+    # A canary that a person keeps is left alone, and its job has not failed.
+    assert approval["name"].startswith("The canaries' job has ended without a failure.")
+    assert approval["timeout"] == 604800
+
+
+TABLES = yaml.safe_load((ROOT / "roles" / "awx" / "vars" / "main" / "jobs.yml").read_text(encoding="utf-8"))
+NO_LIMIT = "NAME-THE-NODES"
+#: What would be an accident on a whole fleet.
+NEED_ONE = {
+    "job_templates": {"drain", "reimage", "burn_in", "maintenance", "recycle_named", "look_named"},
+    "workflow_job_templates": {"recycle", "maintenance_on", "maintenance_off"},
+}
+
+
+@pytest.mark.parametrize("kind", NEED_ONE)
+def test_each_asks_for_a_limit_and_what_needs_one_begins_with_no_host(made: AwxServer, kind: str) -> None:
+    table = TABLES["awx_workflows" if kind.startswith("workflow") else "awx_templates"]
+    found = {key: made.named(kind, SITE["awx_names"].get(key, f"GPU {one['title']}")) for key, one in table.items()}
+    assert {key: one["ask_limit_on_launch"] for key, one in found.items()} == {
+        key: key not in ("import_servers", "rollout") for key in table
+    }
+    needing = {key for key, one in found.items() if one["limit"] == NO_LIMIT}
+    assert needing >= NEED_ONE[kind] and needing == {key for key, one in table.items() if one.get("needs_limit")}
+    # An empty limit of a workflow would replace that of its canaries.
+    assert {key for key, one in found.items() if one["limit"] is None} <= {"rollout"}
+
+
+ROLLOUT, CANARY = "GPU roll out an image", "GPU day 2 of named nodes"
+VERSION = {"extra_vars": {"rollout_version": "2026.11.2"}}
+
+
+def launched(awx: AwxServer, workflow: str, **said: Any) -> list[tuple[str, str]]:
+    number = awx.named("workflow_job_templates", workflow)["id"]
+    _code, told = awx.answer("POST", f"/api/v2/workflow_job_templates/{number}/launch/", {}, said)
+    return [(one["name"], one["limit"]) for one in told["jobs"]]
+
+
+def test_a_workflow_runs_where_its_limit_says_and_a_roll_out_begins_with_the_canaries(made: AwxServer) -> None:
+    for said in ({}, {"limit": ""}, {"limit": "all"}):
+        assert launched(made, ROLLOUT, **said, **VERSION) == [(CANARY, "canary")]
+    assert launched(made, "New rack", limit="r7") == [("GPU day 0", "r7"), ("GPU status", "r7")]
+    why = {"extra_vars": {"drain_why": "a fan"}}
+    assert launched(made, "GPU recycle a node", **why) == [("GPU drain", NO_LIMIT)]
+    wrote(made)
+
+
+def test_day_2_in_waves_has_its_waves_whatever_becomes_of_its_survey(made: AwxServer) -> None:
+    waves = made.named("job_templates", "GPU day 2 in waves")
+    assert json.loads(waves["extra_vars"])["day2_recycle_waves"] is True
+    assert "day2_recycle_waves" not in made.named("job_templates", "Recycle GPU nodes")["extra_vars"]
+
+
+def test_a_set_up_that_is_broken_off_leaves_no_roll_out_that_can_be_launched(another: AwxServer) -> None:
+    """And one whose limit would replace that of the canaries is made anew."""
+    another.named("workflow_job_templates", ROLLOUT)["limit"] = ""
+    assert launched(another, ROLLOUT, **VERSION) == [(CANARY, "")]
+    some = part(another, "rollout")
+    another.refuses = "create_approval_template"
+    assert setup(another, **some).returncode
+    assert "fleet" in nodes(another, ROLLOUT) and another.named("workflow_job_templates", ROLLOUT)["survey_enabled"]
+    number = another.named("workflow_job_templates", ROLLOUT)["id"]
+    for answer in ("", "a", "ab", "yes, do it"):
+        said = {"extra_vars": {"awx_unfinished": answer} if answer else {}}
+        code, told = another.answer("POST", f"/api/v2/workflow_job_templates/{number}/launch/", {}, said)
+        assert code == 400 and "awx_unfinished" in str(told)
+    another.refuses = ""
+    assert changed(setup(another, **some)) > 0
+    assert another.named("workflow_job_templates", ROLLOUT)["limit"] is None
+    assert launched(another, ROLLOUT, **VERSION) == [(CANARY, "canary")]
+    wrote(another)
+    assert changed(setup(another, **some)) == 0 and wrote(another) == []
 
 
 def test_schedules_are_the_sites_and_what_takes_nodes_out_of_service_waits_for_a_person(made: AwxServer) -> None:
@@ -185,16 +276,16 @@ def test_who_is_told_is_told_of_failures_and_of_approvals(made: AwxServer) -> No
     assert made.store.list_of("workflow_job_templates", rollout, "notification_templates_approvals") == [told]
 
 
-def part(made: AwxServer) -> dict[str, Any]:
+def part(made: AwxServer, workflow: str = "recycle") -> dict[str, Any]:
     """The tables of one workflow and of what it runs: of the others a run would say the same, a minute later."""
-    tables = yaml.safe_load((ROOT / "roles" / "awx" / "vars" / "main" / "jobs.yml").read_text(encoding="utf-8"))
-    recycle = tables["awx_workflows"]["recycle"]
-    run = {one["run"] for one in recycle["nodes"].values() if "run" in one}
+    table = TABLES["awx_workflows"][workflow]
+    run = {one["run"] for one in table["nodes"].values() if "run" in one}
     return {
-        "awx_workflows": {"recycle": recycle},
-        "awx_templates": {name: tables["awx_templates"][name] for name in sorted(run)},
+        "awx_workflows": {workflow: table},
+        "awx_templates": {name: TABLES["awx_templates"][name] for name in sorted(run)},
         "awx_extra_vars": json.loads(made.named("job_templates", "GPU drain")["extra_vars"]),
-        **dict.fromkeys(("awx_own_schedules", "awx_schedules", "awx_names"), {}),
+        "awx_names": {key: name for key, name in SITE["awx_names"].items() if key in run},
+        **dict.fromkeys(("awx_own_schedules", "awx_schedules"), {}),
     }
 
 
@@ -216,6 +307,41 @@ def test_a_second_run_puts_back_what_a_person_changed_and_changes_nothing_else(m
     assert changed(setup(made, **some)) == 0 and wrote(made) == []
 
 
+@pytest.fixture
+def newer(another: AwxServer, tmp_path: Path) -> AwxServer:
+    """A controller on which a template is wanted whose playbook AWX has not found in the project."""
+    drain = another.named("job_templates", "GPU drain")
+    another.store.remove("job_templates", drain["id"])
+    another.named("projects", "GPU project")["playbooks"].remove("playbooks/drain.yml")
+    another.store.repositories[GIT] = tmp_path
+    return another
+
+
+def one_template(made: AwxServer) -> dict[str, Any]:
+    some = part(made)
+    return {**some, "awx_workflows": {}, "awx_templates": {"drain": some["awx_templates"]["drain"]}}
+
+
+def test_the_project_is_read_anew_where_it_lacks_a_playbook_and_at_no_other_time(
+    newer: AwxServer, made: AwxServer
+) -> None:
+    some = one_template(made)
+    newer.store.repositories[GIT] = ROOT / "extensions" / "awx" / "project"
+    assert changed(setup(newer, **some)) > 0 and newer.named("job_templates", "GPU drain")
+    updates = [path for _method, path in wrote(newer) if path.endswith("/update/")]
+    assert len(updates) == 1
+    assert changed(setup(newer, **some)) == 0 and wrote(newer) == []
+
+
+def test_a_playbook_that_nobody_has_pushed_is_told_before_any_template_is_made(
+    newer: AwxServer, made: AwxServer
+) -> None:
+    done = setup(newer, **one_template(made))
+    told = " ".join((done.stdout + done.stderr).split())
+    assert done.returncode and "GPU project has no playbooks/drain.yml" in told, told
+    assert [path.split("/")[3] for _method, path in wrote(newer)] == ["projects"]
+
+
 def test_absent_removes_its_own_and_leaves_the_sites(another: AwxServer) -> None:
     used = another.named("credential_types", "GPU ledger login")["id"]
     another.store.create("credentials", {"name": "PostgreSQL", "credential_type": used})
@@ -232,6 +358,28 @@ def test_absent_removes_its_own_and_leaves_the_sites(another: AwxServer) -> None
     assert not another.store.kept[NODES]
     wrote(another)
     assert changed(setup(another, awx_state="absent")) == 0 and wrote(another) == []
+
+
+def test_what_is_another_organizations_is_neither_taken_nor_removed(another: AwxServer) -> None:
+    """Of the same names, as whoever says no prefix has."""
+    wrote(another)
+    done = setup(another, awx_organization="Others", awx_state="absent")
+    assert done.returncode and "There is no organization Others" in " ".join(done.stdout.split()), done.stdout
+    others = another.store.create("organizations", {"name": "Others"})["id"]
+    assert changed(setup(another, awx_organization="Others", awx_state="absent")) == 0
+    done = setup(another, awx_organization="Others")
+    assert done.returncode and "GPU environment does not belong to Others" in " ".join(done.stdout.split()), done.stdout
+    assert wrote(another) == []
+    project = {"name": "GPU project", "organization": others, "scm_type": "git", "scm_url": GIT}
+    theirs = {"project": another.store.create("projects", project)["id"], "playbook": "playbooks/status.yml"}
+    run = another.store.create("job_templates", {"name": "GPU status", **theirs})["id"]
+    rule = {"rrule": "DTSTART:20260101T030000Z RRULE:FREQ=DAILY;INTERVAL=1", "unified_job_template": run}
+    another.store.create("schedules", {"name": "GPU nightly look", **rule})
+    types = len(another.store.kept["credential_types"])
+    assert changed(setup(another, awx_state="absent")) > 0
+    left = [one["name"] for kind in ("projects", "job_templates", "schedules") for one in another.store.all(kind)]
+    assert left == ["GPU project", "GPU status", "GPU nightly look"]
+    assert len(another.store.kept["credential_types"]) == types
 
 
 @pytest.mark.parametrize(

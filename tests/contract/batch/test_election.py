@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import sqlite3
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -57,6 +58,18 @@ def test_run_once_under_free_polls_once_as_well(fleet: Fleet, nodes: dict[str, N
     """Ansible runs such a task once a host there."""
     answers = fleet.play({**wait(), "run_once": True}, strategy="free")
     assert looks(nodes) == dict.fromkeys(HOSTS, 1) and sorted(answers) == list(HOSTS)
+
+
+@pytest.mark.parametrize("strategy", ["linear", "free"])
+def test_a_task_for_all_is_done_once_whoever_calls_it(fleet: Fleet, strategy: str) -> None:
+    options = {"batch": True, "name": "stage", "data": {"text": "a word"}}
+    note = {"gpufleet.baremetal.ledger_event": options, "run_once": True, "register": "told"}
+    own = {"ansible.builtin.assert": {"that": "told.verdicts[inventory_hostname].ok"}}
+    answers = fleet.play(note, own, strategy=strategy)
+    assert sorted(answers) == list(HOSTS) and not any(one[-1].get("failed") for one in answers.values())
+    with sqlite3.connect(fleet.folder / "ledger.sqlite") as ledger:
+        counted = ledger.execute("SELECT count(*) FROM events WHERE kind = 'note' GROUP BY node_id").fetchall()
+    assert counted == [(1,)] * len(HOSTS)
 
 
 def test_a_second_task_polls_anew(fleet: Fleet, nodes: dict[str, Node]) -> None:

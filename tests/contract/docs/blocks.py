@@ -17,7 +17,8 @@ ON_THE_RACK = [(README, 8), (RACK, 4), (RACK, 5), (FIRST, 0), (FIRST, 2)]
 #: What is typed against nodes with an sshd of their own: test_host_keys.py.
 HOST_KEYS = "docs/how-to/host-keys.md"
 WITH_SSHD = [(HOST_KEYS, number) for number in range(4)]
-_FENCE = re.compile(r"^```(\w*)$")
+#: One of a list's items is set in as far as its text.
+_FENCE = re.compile(r"^( *)```(\w*)$")
 _NOT_RUN = re.compile(r"^<!-- not run: (.+) -->$")
 _INLINE = re.compile(r"`([^`]+)`")
 _FILE = re.compile(r"[\w./]+\.(?:yml|csv)")
@@ -69,11 +70,11 @@ def _blocks(page: str, lines: list[str]) -> Iterator[Block]:
         fence = _FENCE.match(line) if at >= before else None
         if not fence:
             continue
-        end = lines.index("```", at + 1)
-        content = [inner + "\n" for inner in lines[at + 1 : end]]
-        told = [text for text in lines[before:at] if text.strip()]
+        end = lines.index(f"{fence[1]}```", at + 1)
+        content = [inner.removeprefix(fence[1]) + "\n" for inner in lines[at + 1 : end]]
+        told = [text.strip() for text in lines[before:at] if text.strip()]
         mark = _NOT_RUN.match(told[-1]) if told else None
-        yield Block(page, number, fence[1], "".join(content), _file(told, fence[1]), mark[1] if mark else "")
+        yield Block(page, number, fence[2], "".join(content), _file(told, fence[2]), mark[1] if mark else "")
         number, before = number + 1, end + 1
 
 

@@ -12,8 +12,11 @@ from typing import Any, Optional
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.cpu_memory.gate import cpu_memory_gate
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.gpu_burn.gate import gpu_burn_gate
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.network.gate import network_gate
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.registry import SOAK_GATE as soak_gate
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.soak.gate import GATE as SOAKS
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.training.gate import training_gate
-from ansible_collections.gpufleet.baremetal.tests.unit.gate import burning, cables, stress, trained
+from ansible_collections.gpufleet.baremetal.tests.unit.gate import burning, cables, smi, soaked, stress, trained
+from ansible_collections.gpufleet.baremetal.tests.unit.gate import documents as made
 from contract.gate.case import Case, Params
 
 
@@ -179,4 +182,57 @@ TRAINING = Case(
     counted=None,
 )
 
-OF_THE_MACHINE = [CPU_MEMORY, GPU_BURN, NETWORK, TRAINING]
+# -- hours under load --------------------------------------------------------------------------------------------------
+
+
+def soak(**how: Any) -> Callable[[Path], Params]:
+    return lambda folder: soaked.params(folder, **how)
+
+
+SOAK = Case(
+    SOAKS,
+    soak_gate,
+    soak(),
+    {
+        "tool missing": (changed(soak(), gpu_burn="/nonexistent/gpu_burn"), "inconclusive", "not installed"),
+        "tool hangs": (changed(soak(body="sleep 60"), timeout=1), "inconclusive", "had not ended after"),
+        "tool killed": (soak(body="kill -9 $$"), "inconclusive", "signal 9"),
+        "noise": (soak(burn="lorem ipsum\n"), "inconclusive", "its last lines are not there"),
+        "nothing": (soak(burn=" "), "inconclusive", "its last lines are not there"),
+        "nvidia-smi missing": (
+            changed(soak(gap_seconds=0.3), nvidia_smi="/nonexistent/nvidia-smi"),
+            "inconclusive",
+            "not installed",
+        ),
+        "hot": (soak(look=soaked.document({"temperature/gpu_temp": "93 C"})), "fail", "GPU 0: max temperature 93 C"),
+        "GPUs that idle": (
+            soak(look=soaked.document({"gpu_power_readings/average_power_draw": "70 W"})),
+            "fail",
+            "mean power 70 W",
+        ),
+        "no temperature": (
+            soak(look=soaked.document({"temperature/gpu_temp": "N/A"})),
+            "inconclusive",
+            "temperature of GPU 0",
+        ),
+        "a row that could not be remapped": (
+            soak(look=soaked.document({"remapped_rows/remapped_row_failure": "Yes"})),
+            "fail",
+            "remap",
+        ),
+        "a GPU off the bus": (
+            soak(log=made.kmsg("NVRM: Xid (PCI:0000:9b:00): 79, pid=1, GPU has fallen off the bus.", step=998.0)),
+            "fail",
+            "fallen off the bus",
+        ),
+        "wrong results": (soak(burn=burning.output(errors={5: "-3"})), "fail", "GPU 5: 3 wrong results"),
+        "seven of eight": (soak(burn=burning.output(gpus=7)), "fail", "ran on 7 of 8 GPUs"),
+        "unknown SKU": (changed(soak(), profile=None), "inconclusive", "profile"),
+        "half a profile": (changed(soak(), profile={"schema": 1}), "inconclusive", "profile"),
+        "no section": (changed(soak(), profile=smi.profile()), "inconclusive", "has no section"),
+    },
+    program="gpu_burn",
+    counted=lambda folder, gpus: soaked.params(folder, burn=burning.output(gpus=gpus)),
+)
+
+OF_THE_MACHINE = [CPU_MEMORY, GPU_BURN, NETWORK, SOAK, TRAINING]

@@ -352,6 +352,7 @@ FORGED: dict[str, tuple[dict[str, Any], str]] = {
         {
             **PASSED,
             **dict(zip(("argv", "started", "ended"), ([], "2026-01-01T00:00:00Z", "2026-01-01T00:00:01Z"))),
+            "duration": 1.0,
             "checks": [{**dict.fromkeys(CELL, "x"), "verdict": "pass"}],
             "tool": {"name": "dcgmi", "version": "4.2.3"},
             "evidence_digest": "sha256:" + "0" * 64,

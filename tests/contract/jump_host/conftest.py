@@ -5,9 +5,7 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -69,15 +67,5 @@ def maas(tmp_path: Path) -> Iterator[service_sites.MaasSite]:
 
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[Any]:
-    reason = slurm_cluster.missing()
-    if reason:
-        pytest.skip(reason)
-    root = Path(tempfile.mkdtemp(prefix="gpufleet-slurm-"))
-    root.chmod(0o755)
-    cluster = slurm_cluster.Cluster(root)
-    try:
-        cluster.start()
-        yield cluster
-    finally:
-        cluster.stop()
-        shutil.rmtree(root, ignore_errors=True)
+    with slurm_cluster.running() as made:
+        yield made

@@ -23,6 +23,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.grounds 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Event, Result
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._admission import lacks, renewable
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._history import evidence
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._soaking import begun_last
 from ansible_collections.gpufleet.baremetal.tests.unit.plugins.doors import Door
 
 GATE = "kernel_log_gate"
@@ -161,3 +162,72 @@ def test_x1_a_last_look_is_renewed_by_the_run_that_took_it(validated: Ledger, mo
     monkeypatch.setattr(validated, "now", lambda: now + 700.0)
     assert renewable(validated, node, "join")
     assert renewable(validated, node, "another run") is None
+
+
+SILENT = {"id": "unreachable", "text": "the node did not answer for 1800 s while its gate ran: no route to host"}
+UNANSWERED = {"id": "crashed", "text": "the gate's module gave no verdict: no soak of this name was begun here"}
+BUSY = {"id": "busy", "text": "another gate loads the GPUs"}
+KILLED = {"id": "died", "text": "the gate's process ended without a verdict: it was killed, or could not write"}
+
+
+def of_soak(name: str = "soak_gate", finding: dict[str, str] | None = None, **more: Any) -> dict[str, Any]:
+    return {"verdict": "inconclusive", "tool": {"name": name}, "findings": [finding] if finding else [], **more}
+
+
+@pytest.mark.parametrize(
+    ("said", "ends"),
+    [
+        (of_soak("soak"), True),
+        (of_soak(finding=KILLED), True),
+        (of_soak(finding={"id": "rebooted", "text": "the node was rebooted while its gate ran"}), True),
+        (of_soak(finding={"id": "unwritten", "text": "its gate ended, and the node could not write"}), True),
+        (of_soak(finding=SILENT), False),
+        (of_soak(finding=UNANSWERED), False),
+        (of_soak(finding=BUSY), False),
+        (of_soak(finding={"id": "late", "text": "no verdict within 7200 s"}), False),
+    ],
+    ids=["its own", "killed", "rebooted", "unwritten", "silent", "unanswered", "busy", "late"],
+)
+def test_a_node_whose_soak_may_still_go_on_is_not_admitted(validated: Ledger, said: dict[str, Any], ends: bool) -> None:
+    """Its jobs would run beside it, on a passport that is as good as ever."""
+    node = identified(validated)
+
+    def told(kind: str, name: str, data: dict[str, Any]) -> str:
+        validated.append("soak", [(node, Event(kind, name, data))])
+        return lacks(validated, node, looked=False)
+
+    assert lacks(validated, node, looked=False) == ""
+    assert "the end of its soak" in told("intent", "soak_gate", {})
+    assert (told("verdict", "soak_gate", said) == "") == ends
+    assert (told("verdict", "soak_gate", of_soak(finding=SILENT)) == "") == ends, "what has ended does not go on"
+    assert "burn_in_stop" in told("intent", "soak_gate", {})
+    assert "the end of its soak" not in told("state", "imaging", {}), "another system soaks nothing"
+    assert "the end of its soak" not in told("intent", "soak_gate", {"options": {"stop": True}}), "it begins none"
+
+
+def test_the_end_of_one_soak_is_not_that_of_another_one(validated: Ledger) -> None:
+    """What was soaked before is told once more, and what was asked for in other words goes on."""
+    node = identified(validated)
+
+    def keeps(kind: str, job: str, **data: Any) -> bool:
+        said = {"options": {"stop": data.pop("stop", False)}} if kind == "intent" else of_soak("soak")
+        validated.append("soak", [(node, Event(kind, "soak_gate", {**said, "job": job, **data}))])
+        return "the end of its soak" in lacks(validated, node, looked=False)
+
+    assert keeps("intent", "soak-1") and not keeps("verdict", "soak-1")
+    assert keeps("intent", "soak-2") and keeps("verdict", "soak-1")
+    assert keeps("verdict", "soak-1", findings=[{"id": "rebooted", "text": "x"}], tool={"name": "soak_gate"})
+    assert not keeps("verdict", "soak-2"), "its own word"
+    assert keeps("intent", "soak-3") and keeps("intent", "soak-1", stop=True)
+    assert not keeps("verdict", "soak-1"), "asked for since: the node tells no word while another one goes on"
+    assert keeps("intent", "soak-4") and keeps("intent", "soak-5") and keeps("note", "soak-5", another_soak=True)
+    assert begun_last(validated, node)["data"]["job"] == "soak-4", "the other one was not begun"  # type: ignore[index]
+    assert keeps("verdict", "soak-1") and not keeps("verdict", "soak-4")
+
+
+def test_that_no_soak_goes_on_there_ends_the_wait_for_its_end(validated: Ledger) -> None:
+    node = identified(validated)
+    validated.append("soak", [(node, Event("intent", "soak_gate", {"job": "soak-1"}))])
+    assert "the end of its soak" in lacks(validated, node, looked=False)
+    validated.append("stop", [(node, Event("note", "soak_gate", {"no_soak": True}))])
+    assert lacks(validated, node, looked=False) == ""

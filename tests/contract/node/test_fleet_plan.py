@@ -207,3 +207,5 @@ def test_a_canary_that_was_brought_back_without_the_image_has_shown_nothing_to_i
         first, again = asked(nodes, options, options)
         assert first["order"] == ["gpu001"]
         assert again["order"] == [] and again["through"] == [] and "the canary gpu001" in again["halted"], again
+        left = again["ansible_stats"]["data"]["gpufleet_waves"]
+        assert left["broken_off"] and "the canary gpu001" in left["halted"] and len(left["halted"]) <= 300

@@ -76,10 +76,14 @@ def test_named_as_the_page_says_the_role_runs_it(tmp_path: Path) -> None:
     quarantines(
         Measured(tmp_path),
         "linear",
-        {"ansible.builtin.debug": {"msg": "as if DCGM had passed"}, "register": "gate_dcgm"},
+        *(
+            {"ansible.builtin.debug": {"msg": "as if it had passed"}, "register": name}
+            for name in ("gate_kernel_log", "gate_dcgm")
+        ),
         {
             "ansible.builtin.include_tasks": str(CHECKOUT / "roles" / "gate" / "tasks" / "more.yml"),
-            "loop": [{"key": GATE, "value": options[GATE]}],
+            "vars": {"gate_more": options},
+            "loop": [GATE],
             "loop_control": {"loop_var": "gate_added"},
         },
     )

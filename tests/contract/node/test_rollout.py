@@ -146,6 +146,27 @@ def test_an_image_that_could_not_be_told_from_others_is_rolled_out_to_nobody(tmp
         assert taken(nodes) == ["gpu001", "gpu003"]
 
 
+@pytest.mark.parametrize("waves", [True, False])
+def test_what_was_approved_is_one_version_and_the_next_one_begins_nothing(tmp_path: Path, waves: bool) -> None:
+    """Neither the fleet's job nor that of the canaries, which knows no waves."""
+    with in_service(tmp_path, 3) as nodes:
+        nodes.hosts["gpu002"]["gpufleet_image"] = {**IMAGE, "version": "2026.11.3"}
+
+        def of(version: str, *flags: str, ok: bool) -> str:
+            said = ("-e", json.dumps({"rollout_version": version}), *flags)
+            if waves:
+                return rollout(nodes, *given(budgets={"fleet": 3}), *said, ok=ok)
+            nodes.shared["gpufleet_image"] = IMAGE
+            return nodes.plays(without_images(), "-e", "day2_recycle_all=true", *said, ok=ok)
+
+        told = of("2026.11.2", ok=False)
+        assert "another one is declared for gpu002 2026.11.3." in told and taken(nodes) == [], told
+        of("2026.11.2", "--limit", "!gpu002", ok=True)
+        # Who is asked for no version, as an empty answer of AWX has it, is held to none.
+        of("", "--limit", "gpu002", ok=True)
+        assert taken(nodes) == list(nodes.hosts)
+
+
 def test_a_canary_that_failed_counts_when_its_row_is_taken_out(tmp_path: Path) -> None:
     with in_service(tmp_path, 3) as nodes:
         nodes.hosts["gpu001"]["broken"] = True

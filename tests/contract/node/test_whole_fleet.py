@@ -102,7 +102,10 @@ def test_w8_under_a_controller_the_next_step_is_a_template_and_counts_are_artifa
     told = json.loads((fleet.folder / "status.json").read_text(encoding="utf-8"))
     stopped = sum(1 for node in told["nodes"].values() if node["stopped"])
     wanted = {"nodes": len(fleet.hosts), "states": told["states"], "stopped": stopped}
+    hosts = counted["gpufleet_status"].pop("hosts")
     assert counted == {"gpufleet_status": wanted} and stopped >= 2
+    held = [name for name, node in told["nodes"].items() if node["state"] == "quarantined"]
+    assert hosts["quarantined"] == sorted(held)[:10] and "admitted" not in hosts and "discovered" not in hosts
     lost = next(group for group in told["groups"] if LOST[0] in group["hosts"])
     assert lost["next"] == f'launch the template "GPU fleet: day 2" with limit {",".join([*LOST, "quarantined"])}'
     assert told["nodes"][LOST[0]]["next"] == 'launch the template "GPU fleet: day 2" with limit lost1'

@@ -24,6 +24,8 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.action import (
+    bmc_info,
+    ledger_event,
     pxe_boot,
     redfish_power,
     scheduler_node,
@@ -33,6 +35,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger import 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.holder import this_run
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._for_all import verdict
 from fake_bmc.redfish_server import PASSWORD, USER, FakeBmc
 from suite import events
 from unit.plugins.doors import Door
@@ -42,7 +45,8 @@ FORK = multiprocessing.get_context("fork")
 IDLE = {"state": "IDLE", "reason": "", "by": ""}
 #: What the ledger has of gpu001 that was adopted as the scheduler's node of that name.
 ADOPTED = {"adopted": True, "scheduler_node": "gpu001", "machine_name": "gpu001"}
-ACTIONS = {one.ActionModule.NAME: one.ActionModule for one in (pxe_boot, redfish_power, scheduler_node, scheduler_wait)}
+_VERBS = (bmc_info, ledger_event, pxe_boot, redfish_power, scheduler_node, scheduler_wait)
+ACTIONS = {one.ActionModule.NAME: one.ActionModule for one in _VERBS}
 
 
 def sent(args: Mapping[str, Any], *, module: str) -> dict[str, Any]:
@@ -65,6 +69,8 @@ class Controller:
         nodes = {host: {"state": "IDLE", "reason": "", "by": ""} for host in bmcs}
         #: The play's module_defaults, by the name of a module of ours.
         self.defaults: dict[str, dict[str, Any]] = {}
+        #: Do they run in check mode?
+        self.checks = False
         self._now = time.time
         self._clock = folder / "ahead"
         self.later(0)
@@ -101,9 +107,24 @@ class Controller:
         time.time = lambda: now() + float(self._clock.read_text(encoding="ascii"))
         batch = {"ansible_play_hosts": list(self.hosts), "ansible_play_batch": list(self.hosts)}
         own = {**self.hosts[host], **batch, "inventory_hostname": host}
-        door = self.door(action, args, hostvars=self.hosts, **own)
+        door = self.door(action, args, hostvars=self.hosts, check_mode=self.checks, **own)
+        door.task.run_once = bool(args.get("batch"))
         door.task.module_defaults = [{f"gpufleet.baremetal.{verb}": given for verb, given in self.defaults.items()}]
         tells.send(door.run())
+
+    def of_all(self, verb: str, **args: Any) -> dict[str, dict[str, Any]]:
+        """The verdicts of one task for all hosts; empty where its worker was killed. A leave is given to each."""
+        if "force_reason" in args:
+            for own in self.hosts.values():
+                own["its_leave"] = args["force_reason"]
+            args = {**args, "force_reason": None, "each": {"force_reason": "its_leave"}}
+        done = self.run(verb, next(iter(self.hosts)), batch=True, **args)
+        assert not done.get("failed"), done
+        return dict(done.get("verdicts") or {})
+
+    def of_each(self, verb: str, **args: Any) -> dict[str, dict[str, Any]]:
+        """The same, of a task of each host's own."""
+        return {host: verdict(self.run(verb, host, **args)) for host in self.hosts}
 
     def door(self, action: Any, args: Mapping[str, Any], **more: Any) -> Door:
         return Door(self.folder, action.verb, base=action, name=action.NAME, own_spec=action.SPEC, args=args, **more)

@@ -26,7 +26,7 @@ from fake_bmc.tls import Authority
 from sound_site import SoundSite
 from unit.scheduler import slurm_commands
 
-SITE, SERVICE, NODE, THEIRS = "site", "service", "node", "somebody_else"
+SITE, SERVICE, NODE, THEIRS, NOTE = "site", "service", "node", "somebody_else", "note"
 
 
 # -- BMCs ----------------------------------------------------------------------------------------------------------
@@ -273,6 +273,25 @@ def test_u2_a_node_that_somebody_holds_is_left_to_them(site: SoundSite, slurm: P
     slurm.write_text(json.dumps(world), encoding="utf-8")
     [cause] = site.told(services.scheduler)
     assert (cause["kind"], cause["hosts"]) == (THEIRS, ["gpu002"]) and "Anna swaps a DIMM" in cause["seen"]
+
+
+def test_a_node_that_slurms_topology_lacks_is_told_and_stops_nobody(site: SoundSite, slurm: Path) -> None:
+    world = json.loads(slurm.read_text(encoding="utf-8"))
+    world["topologies"] = {"": ["SwitchName=leaf-a1 Level=0 LinkSpeed=1 Nodes=gpu001"]}
+    world["partitions"] = ["PartitionName=gpu Nodes=gpu[001-002]"]
+    slurm.write_text(json.dumps(world), encoding="utf-8")
+    [cause] = site.told(services.scheduler)
+    assert (cause["kind"], cause["hosts"]) == (NOTE, ["gpu002"]) and "playbook topology" in cause["do"]
+    assert "its partition gpu goes by" in cause["seen"]
+
+
+def test_a_topology_in_a_form_that_nobody_here_reads_is_told_and_stops_nobody(site: SoundSite, slurm: Path) -> None:
+    world = json.loads(slurm.read_text(encoding="utf-8"))
+    world["topologies"] = {"": ["TorusName=t Dims=2x2x2 Nodes=gpu[001-008]"]}
+    world["partitions"] = ["PartitionName=gpu Nodes=gpu[001-002]"]
+    slurm.write_text(json.dumps(world), encoding="utf-8")
+    [cause] = site.told(services.scheduler)
+    assert cause["kind"] == NOTE and len(cause["hosts"]) == 3 and "TorusName=t" in cause["seen"]
 
 
 class Imaged:

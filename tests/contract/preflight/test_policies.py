@@ -15,6 +15,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _preflight_policy as policy
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _preflight_settings as settings
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._known_names import PLAYBOOKS, SWITCHES
+from contract.docs.blocks import blocks
 from sound_site import SoundSite
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -55,6 +56,29 @@ def test_u2_a_gate_that_the_site_adds_meets_a_policy_that_requires_it(site: Soun
 def test_u2_a_policy_that_nodes_meet_is_not_told(site: SoundSite, given: dict[str, Any]) -> None:
     required = {"required_gates": given.pop("required_gates")} if "required_gates" in given else {}
     site.shared |= {**{f"{role}_policy": required for role in ("passport", "join") if required}, **given}
+    assert site.told(policy.look) == []
+
+
+def test_a_policy_that_requires_dcgm_is_met_by_nobody_where_dcgm_is_not_asked(site: SoundSite) -> None:
+    """As for GPUs of AMD; the default policy is one of those."""
+    site.shared |= {"gate_dcgm_level": 0, "gate_level": "readmit"}
+    [cause] = site.told(policy.look)
+    told = "it requires dcgm_gate, and nothing runs it (gate_more, gate_level readmit, gate_dcgm_level 0)"
+    assert told in cause["what"] and "for more than" not in cause["what"]
+    [group, _section] = blocks("docs/how-to/judge-amd-nodes.md")
+    site.shared |= yaml.safe_load(group.text)
+    assert site.told(policy.look) == [] and site.shared["gpufleet_sku"] == "mi300x-8"
+
+
+@pytest.mark.parametrize("level", ["smoke", "readmit"])
+def test_u2_a_level_that_asks_for_less_than_the_policy_is_told(site: SoundSite, level: str) -> None:
+    burn = "gpufleet.baremetal.gpu_burn_gate"
+    required = {"required_gates": ["dcgm_gate", "gpu_burn_gate"]}
+    site.shared |= {"gate_level": level, "gate_more": {burn: {}}, "passport_policy": required, "join_policy": required}
+    [cause] = site.told(policy.look)
+    assert f"it asks dcgm_gate for more than gate_level {level}" in cause["what"]
+    assert ("requires gpu_burn_gate, and nothing runs it" in cause["what"]) is (level == "smoke")
+    site.shared["gate_levels"] = {level: {"dcgm_level": 3, "more": [burn]}}
     assert site.told(policy.look) == []
 
 

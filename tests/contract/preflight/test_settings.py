@@ -105,7 +105,7 @@ MISTAKES: list[tuple[Callable[[SoundSite], Any], str, str, str]] = [
     (
         of_all("gate_dcgm_level", 9),
         SITE,
-        "value of gate_dcgm_level must be one of: 1, 2, 3, 4",
+        "value of gate_dcgm_level must be one of: 0, 1, 2, 3, 4",
         "correct gate_dcgm_level",
     ),
     (of_all("gate_dcgm_level", 2), SITE, "more than gate_dcgm_level: level 2, wanted 3", "gate_dcgm_level"),

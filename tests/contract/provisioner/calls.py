@@ -15,8 +15,9 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.no
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.watch import watch
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Lifeline
 
-#: Those that lead to a state of one provisioner; the others take two, see test_moved.py.
-STATES = tuple(one for one in names.STATES if one not in ("left", "moved"))
+#: Those that lead to a state of one provisioner; the others take two, see test_moved.py, or are work, see
+#: test_work.py, or power, see test_power.py.
+STATES = tuple(one for one in names.STATES if one not in ("left", "moved", "annotated", *names.WORKS, *names.POWERS))
 
 
 class Killed(BaseException):
@@ -63,7 +64,7 @@ def watch_all(
 ) -> Any:
     """One call of the watcher."""
     ctx = Context(check_mode=check, lifeline=line, say=say)
-    known = ("known_runs", "known_former_serials", "known_at")
+    known = ("known_runs", "known_former_serials", "known_at", "known_deployed", "known_deploy_ids", "known_works")
     keys = ("boot_mac", "serial", "image", "driver", "provisioner_id", "deploy_id", "booted_at", *known)
     nodes = [{"host": one["name"], **{key: one[key] for key in keys if key in one}} for one in batch]
     times = {"timeout": timeout, "interval": site.interval}

@@ -23,6 +23,7 @@ READY = {"gpufleet.baremetal.provisioner_node": {"state": "ready"}}
 DEPLOYED = {"gpufleet.baremetal.provisioner_node": {"state": "deployed"}}
 HELD = {"gpufleet.baremetal.provisioner_node": {"state": "maintenance", "why": "reseat"}}
 VERIFIED: dict[str, Any] = {"image_was_verified": {}}
+REASON = "a test without a scheduler"
 LIFTED = {"gpufleet.baremetal.provisioner_node": {"state": "serviceable"}}
 
 
@@ -86,8 +87,13 @@ class Controller:
         action = next((key for key in made if key.startswith("gpufleet.")), "")
         if not action:
             return made
-        reason = {"force_reason": "a test without a scheduler"} if forced else {}
-        made[action] = {**made[action], "driver": self._driver, **reason}
+        made[action] = {**made[action], "driver": self._driver}
+        if forced and made[action].get("batch"):
+            # One reason for all is refused: each machine names its own.
+            made["vars"] = {"why_of_this_one": REASON}
+            made[action]["each"] = {**made[action].get("each", {}), "force_reason": "why_of_this_one"}
+        elif forced:
+            made[action]["force_reason"] = REASON
         return made
 
     def events(self, kind: str) -> list[tuple[str, str, dict[str, Any]]]:

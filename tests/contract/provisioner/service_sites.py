@@ -6,15 +6,18 @@
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import sqlite3
 import time
 import urllib.request
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Optional
 
 import ironic_server
 import pytest
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ironic import api as ironic_api
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.maas import api as maas_api
 from calls import lead
 from contract.faults import HttpFaults
 from contract.proxy import Proxy
@@ -23,7 +26,7 @@ from maas_server.config import Config, User
 from maas_server.server import MaasServer
 from maas_server.statuses import NAMES
 from maas_server.store import Machine
-from sites import BMC_PASSWORD, SHA, Site
+from sites import BMC_PASSWORD, SHA, Site, patched
 
 
 class ServiceSite(Site):
@@ -42,6 +45,14 @@ class ServiceSite(Site):
         self.proxy.close()
 
 
+FIRMWARE = {
+    "interface": "firmware",
+    "step": "update",
+    "args": {"settings": [{"component": "bmc", "url": "http://x/y"}]},
+}
+LOG = {"interface": "vendor", "step": "log_passthrough"}
+
+
 class IronicSite(ServiceSite):
     name = "ironic"
     real = True
@@ -50,6 +61,13 @@ class IronicSite(ServiceSite):
     extras = {"driver": "fake-hardware", "deploy_interface": "fake"}
     destructive_words = ("target=provide", "target=active", "target=deleted")
     watcher_writes = True
+    work: ClassVar[dict[str, tuple[str, dict[str, Any]]]] = {
+        "inspected": ("target=inspect", {}),
+        "cleaned": ("target=clean", {"driver": {**extras, "clean_steps": [FIRMWARE]}}),
+        "serviced": ("target=service", {"driver": {**extras, "service_steps": [LOG]}}),
+        "rescued": ("target=rescue", {"rescue_password": "R3scue-Passw0rd"}),
+        "unrescued": ("target=unrescue", {}),
+    }
 
     def __init__(self, folder: Path) -> None:
         if ironic_server.missing():
@@ -75,13 +93,30 @@ class IronicSite(ServiceSite):
     def wrong_login(self) -> dict[str, Any]:
         return {"provisioner_password": "not-th1s-one"}
 
-    def ask(self, method: str, path: str, body: Any = None) -> Any:
+    rights = ("baremetal:node:update", "baremetal:node:set_provision_state")
+
+    def without(self, right: str) -> dict[str, Any]:
+        """As its policy answers behind a Keystone (ironic/common/policy.py, authorize); alone it has none."""
+        method = "PATCH" if right.endswith(":update") else "PUT"
+        told = {"faultcode": "Client", "faultstring": f"Access was denied to the following resource: {right}"}
+        body = json.dumps({"error_message": json.dumps(told)}).encode()
+        answer = (403, {"Content-Type": "application/json"}, body)
+        self.proxy.fault = lambda asked: answer if asked.method == method else None
+        return {}
+
+    def is_ordered(self, name: str, named: str) -> bool:
+        return self.native(name) != "active"
+
+    def patience(self, seconds: float) -> contextlib.AbstractContextManager[Any]:
+        return patched((ironic_api, "TIMEOUT", seconds))
+
+    def ask(self, method: str, path: str, body: Any = None, *, version: str = "1.81") -> Any:
         """Past the proxy."""
         data = None if body is None else json.dumps(body).encode()
         request = urllib.request.Request(self._url + "/v1" + path, data=data, method=method)
         token = base64.b64encode(f"{USER}:{PASSWORD}".encode()).decode()
         request.add_header("Authorization", f"Basic {token}")
-        request.add_header("X-OpenStack-Ironic-API-Version", "1.81")
+        request.add_header("X-OpenStack-Ironic-API-Version", version)
         request.add_header("Content-Type", "application/json")
         with urllib.request.urlopen(request, timeout=30) as answer:
             content = answer.read()
@@ -155,6 +190,14 @@ class IronicSite(ServiceSite):
             )
         return words
 
+    def set_state(self, name: str, native: str, target: Optional[str]) -> None:
+        """As its conductor notes it; nothing goes on from there."""
+        with sqlite3.connect(self._server.home / "ironic.sqlite", timeout=30) as database:
+            database.execute(
+                "UPDATE nodes SET provision_state = ?, target_provision_state = ? WHERE name = ?",
+                (native, target, name),
+            )
+
     def restarted_amid(self, name: str, native: str) -> None:
         """It ended while the node was in this state, and begins anew."""
         self._server.ended()
@@ -175,12 +218,19 @@ class IronicSite(ServiceSite):
     def native(self, name: str) -> str:
         return str(self.ask("GET", f"/nodes/{name}")["provision_state"])
 
+    def power(self, name: str) -> str:
+        return str(self.ask("GET", f"/nodes/{name}")["power_state"]).removeprefix("power ")
+
     def taken_there(self, name: str) -> bytes:
         """Its API masks a config drive."""
         with sqlite3.connect(self._server.home / "ironic.sqlite", timeout=30) as database:
             (info,) = database.execute("SELECT instance_info FROM nodes WHERE name = ?", (name,)).fetchone()
         told = json.loads(info)
         return json.dumps([told.get("ramdisk_kernel_arguments"), told.get("configdrive")]).encode()
+
+    def orders_taken(self) -> int:
+        taken = [asked for asked, code in self.proxy.answered if code < 300 and asked.path.endswith("/provision")]
+        return sum(json.loads(one.body)["target"] in ("active", "rebuild") for one in taken if one.is_write)
 
     def deployments(self) -> int:
         targets = [json.loads(one.body)["target"] for one in self.proxy.writes if one.path.endswith("/provision")]
@@ -193,6 +243,13 @@ class MaasSite(ServiceSite):
     blocks_of_60 = 2
     lookups = 1
     destructive_words = ("op=commission", "op=deploy", "op=release")
+    work: ClassVar[dict[str, tuple[str, dict[str, Any]]]] = {
+        "inspected": ("op=commission", {}),
+        "tested": ("op=test", {"driver": {"testing_scripts": ["memtester"]}}),
+        "rescued": ("op=rescue_mode", {}),
+        "unrescued": ("op=exit_rescue_mode", {}),
+        "aborted": ("op=abort", {}),
+    }
 
     def __init__(self, folder: Path) -> None:
         config = Config(
@@ -213,6 +270,18 @@ class MaasSite(ServiceSite):
 
     def wrong_login(self) -> dict[str, Any]:
         return {"provisioner_api_key": "fleetkey:token:not-th1s-one"}
+
+    rights = ("administrator",)
+
+    def without(self, right: str) -> dict[str, Any]:
+        """The key of a user, whom MAAS shows no machine of another one's, and does not say so."""
+        return {"provisioner_api_key": "tenant:token:other"}
+
+    def is_ordered(self, name: str, named: str) -> bool:
+        return self.native(name) != "Deployed"
+
+    def patience(self, seconds: float) -> contextlib.AbstractContextManager[Any]:
+        return patched((maas_api.MaasApi.__init__.__kwdefaults__, "timeout", seconds))
 
     def machine(self, name: str) -> Machine:
         return next(one for one in self.server.store.machines.values() if one.hostname == name)
@@ -271,8 +340,14 @@ class MaasSite(ServiceSite):
     def native(self, name: str) -> str:
         return NAMES[self.machine(name).status]
 
+    def power(self, name: str) -> str:
+        return self.machine(name).power_state
+
     def taken_there(self, name: str) -> bytes:
         return base64.b64decode(self.machine(name).user_data)
+
+    def orders_taken(self) -> int:
+        return sum("op=deploy" in asked.query for asked, code in self.proxy.answered if code < 300)
 
     def deployments(self) -> int:
         return sum("op=deploy" in one.query for one in self.proxy.writes)

@@ -5,13 +5,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from pathlib import Path
 from typing import Any
 
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.warewulf import api
 from calls import lead
 from contract.faults import HttpFaults
-from contract.provisioner.sites import BMC_PASSWORD, Site
+from contract.provisioner.sites import BMC_PASSWORD, Site, patched
 from contract.proxy import Proxy
 from warewulf_server.conf import Record, with_profiles
 from warewulf_server.server import Config, WarewulfServer, image
@@ -51,6 +53,19 @@ class WarewulfSite(Site):
 
     def wrong_login(self) -> dict[str, Any]:
         return {"provisioner_password": "not-th1s-one"}
+
+    rights = ("write",)
+
+    def without(self, right: str) -> dict[str, Any]:
+        """Its API knows no rights: somebody has put a proxy before it that passes on what reads."""
+        self.proxy.fault = lambda asked: (403, {}, b"<h1>Forbidden</h1>") if asked.is_write else None
+        return {}
+
+    def is_ordered(self, name: str, named: str) -> bool:
+        return str(self.record(name).get("image name")) == named
+
+    def patience(self, seconds: float) -> contextlib.AbstractContextManager[Any]:
+        return patched((api.WarewulfApi.__init__.__kwdefaults__, "timeout", seconds))
 
     def nowhere(self) -> dict[str, Any]:
         return {"provisioner_url": "http://127.0.0.1:9"}

@@ -18,10 +18,21 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, ClassVar, Optional
 
+import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import registry
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import Driver
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._wait import wait_until
 from contract.faults import Faults
+
+
+@contextlib.contextmanager
+def patched(*changes: tuple[Any, str, Any]) -> Iterator[None]:
+    """Constants of modules, or values of mappings, for a while."""
+    with pytest.MonkeyPatch.context() as patch:
+        for where, name, value in changes:
+            (patch.setitem if isinstance(where, dict) else patch.setattr)(where, name, value)
+        yield
+
 
 BMC_PASSWORD = "bmc-Sup3rSecret"
 SHA = {"1": "1" * 64, "2": "2" * 64}
@@ -40,6 +51,8 @@ class Site:
     #: Its driver speaks TLS itself and reads ``provisioner_ca_path``: the tests put TLS of their own before
     #: ``provisioner_url``, which is plain HTTP.
     own_tls: ClassVar[bool] = False
+    #: Its driver has two ways to its system, and TLS on the other one, whose tests are its own.
+    two_ways: ClassVar[bool] = False
     #: Seconds between two looks of a wait. Each look at a real service costs it more than all that it does meanwhile.
     interval = 0.05
     faults: Faults
@@ -53,6 +66,8 @@ class Site:
     destructive_words: tuple[str, ...]
     #: What somebody else can do to a node so that it is not ours to touch; each is called with the node's name.
     marks: tuple[Callable[[str], None], ...]
+    #: work -> what its order says, as it stands among the writes, and options that it takes. Of a driver with works.
+    work: ClassVar[dict[str, tuple[str, dict[str, Any]]]] = {}
     #: Was a node sent on by the watcher as well, on its way from nothing to ready?
     watcher_writes = False
 
@@ -148,6 +163,26 @@ class Site:
         seen = functools.partial(self.native, name)
         wait_until(seen, lambda found: found in native, timeout=60, interval=0.05, wanted=" or ".join(native))
 
+    #: Rights that a login may lack there, each by a word that whoever lacks it is told.
+    rights: tuple[str, ...] = ()
+
+    def without(self, right: str) -> dict[str, Any]:
+        """Take this right from us until the faults are forgotten; options in place of the right ones. Owed beside
+        ``rights``."""
+        raise AssertionError(f"who names rights takes them away here: {right}")
+
+    def is_ordered(self, name: str, named: str) -> bool:
+        """Is this image on its way to the node, or will its next boot bring it? Asked past the driver; owed beside
+        ``rights``."""
+        raise AssertionError(f"who names rights tells here what boots next: {name}, {named}")
+
+    #: Is a write done that is taken up after whoever sent it has given it up?
+    done_late: ClassVar[bool] = True
+
+    def patience(self, seconds: float) -> contextlib.AbstractContextManager[Any] | None:
+        """Meanwhile an answer may take so long and no longer; None where the driver is none of the collection's."""
+        return None
+
     # -- behind the driver's back ------------------------------------------------------------------------------
 
     def other_serial(self, name: str, serial: str) -> None:
@@ -191,6 +226,10 @@ class Site:
         """The node's state in the provisioner's own word, asked past the driver."""
         raise NotImplementedError
 
+    def power(self, name: str) -> str:
+        """``on`` or ``off``, asked past the driver. Owed where the driver switches any."""
+        raise AssertionError(f"who switches power tells here what it is: {name}")
+
     def taken_there(self, name: str) -> bytes:
         """What the order to deploy takes to the node, as it lies at the provisioner. Asked for only where the driver
         says that a deployment is known by its id."""
@@ -203,6 +242,10 @@ class Site:
     def deployments(self) -> int:
         """Deployments that were asked for since the faults were forgotten."""
         raise NotImplementedError
+
+    def orders_taken(self) -> int:
+        """Those of :meth:`deployments` that it did not refuse."""
+        return self.deployments()
 
     def close(self) -> None:
         """End what was started."""

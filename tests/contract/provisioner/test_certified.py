@@ -5,13 +5,17 @@
 
 from __future__ import annotations
 
+import contextlib
+import http.server
 import importlib
 import importlib.util
 import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+import threading
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +24,11 @@ import service_sites
 import yaml
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import NotOurs
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import names
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.pxe import tables as pxe_tables
+from bcm_commands import site as bcm_commands_site
 from calls import await_all, deployed, lead
 from contract import newcomers
+from pxe_files import site as pxe_files_site
 from sites import Site
 from xcat_commands import site as xcat_commands_site
 
@@ -31,14 +38,38 @@ SHIPPED = (
     service_sites.IronicSite,
     *(one for one in newcomers.adapters("provisioner", Site) if one.name == "warewulf"),
     xcat_commands_site.XcatSite,
+    bcm_commands_site.BcmSite,
+    pxe_files_site.PxeSite,
 )
-#: What a node of Warewulf asks its server for on its way up, with the card that its file tells.
-BOOT = """
-import sys, urllib.request
-card = open(sys.argv[2] + "/" + sys.argv[1]).read()
-for stage in ("ipxe", "kernel", "image", "system", "runtime"):
-    urllib.request.urlopen(f"{sys.argv[3]}/{stage}/{card}").close()
-"""
+#: No machine's firmware is through before that, and no boot server takes what came earlier for this boot.
+FIRMWARE_SECONDS = pxe_tables.SLACK + 0.5
+#: Whatever boots the machine at that site, asked by its name.
+BOOT = "import sys, urllib.request; urllib.request.urlopen(sys.argv[2] + sys.argv[1]).close()"
+
+
+@contextlib.contextmanager
+def booting(site: Any) -> Iterator[str]:
+    """Where machines of this site are booted from the network, by anybody who asks."""
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            time.sleep(FIRMWARE_SECONDS)
+            site.boot(self.path.strip("/"))
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, format: str, *args: Any) -> None:
+            """Nobody reads it."""
+
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}/"
+    finally:
+        server.shutdown()
+        thread.join(timeout=10)
+        server.server_close()
 
 
 @pytest.fixture(params=[pytest.param(one, id=one.name) for one in SHIPPED])
@@ -88,13 +119,13 @@ def test_the_machines_of_a_prefix_are_certified_and_no_other_is_touched(place: A
     prefix = f"cert-{os.getpid()}-"
     ours, theirs = enrolled(place, prefix), enrolled(place, f"x-{prefix}")
     words = ["--prefix", prefix]
-    if not place.driver.owns_power:
-        (tmp_path / "boot.py").write_text(BOOT, encoding="utf-8")
-        (tmp_path / ours["name"]).write_text(ours["boot_mac"], encoding="utf-8")
-        words += ["--boot", f"{sys.executable} {tmp_path}/boot.py {{name}} {tmp_path} {place.server.url}"]
     before = place.native(theirs["name"])
     place.faults.forget()
-    done = contract(place, tmp_path, *words)
+    with booting(place) as url:
+        if not place.driver.owns_power:
+            (tmp_path / "boot.py").write_text(BOOT, encoding="utf-8")
+            words += ["--boot", f"{sys.executable} {tmp_path}/boot.py {{name}} {url}"]
+        done = contract(place, tmp_path, *words)
     assert done.returncode == 0, done.stdout + done.stderr[-2000:]
     report = json.loads((tmp_path / f"{place.name}.json").read_text(encoding="utf-8"))
     outcomes = {one["scenario"]: one["outcome"] for one in report["scenarios"]}

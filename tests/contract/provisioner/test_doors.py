@@ -12,6 +12,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl
 
 import pytest
 import yaml
@@ -119,6 +120,25 @@ def test_v9_a_batch_without_a_declared_image_gets_no_stock_image(maas_site: Any,
         verdicts = results[-1]["result"]["verdicts"]
         assert all("no image_verify of this run has passed" in one["reason"] for one in verdicts.values())
         assert site.faults.writes == []
+
+
+def test_a_wait_says_to_the_driver_what_each_host_does(maas_site: Any, tmp_path: Path) -> None:
+    """The order that a wait gives, once a node is ready for it, is the one that its host asks for."""
+    with maas_site.in_good_health() as site:
+        controller = Controller(site, tmp_path)
+        controller.play(READY, wait("ready"))
+        hosts = tmp_path / "hosts.yml"
+        inventory = yaml.safe_load(hosts.read_text(encoding="utf-8"))
+        inventory["all"]["vars"]["enroll_driver"] = "{{ {'maas': {'distro_series': own}, 'ironic': {}} }}"
+        wanted = dict(zip(inventory["all"]["hosts"], ("noble", "jammy")))
+        for host, series in wanted.items():
+            inventory["all"]["hosts"][host]["own"] = series
+        hosts.write_text(yaml.safe_dump(inventory), encoding="utf-8")
+        site.faults.forget()
+        controller._driver = {}
+        controller.play(wait("deployed"))
+        bodies = [one.body.decode() for one in site.faults.writes if "op=deploy" in one.what]
+        assert sorted(dict(parse_qsl(body))["distro_series"] for body in bodies) == sorted(wanted.values())
 
 
 def test_proof_that_was_fresh_at_the_start_serves_the_whole_wait(site: Any, controller: Controller) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
     AuthFailed,
+    Changed,
     ConfigError,
     NotOurs,
     Refused,
@@ -188,7 +189,7 @@ def test_a_failed_cleaning_is_not_recovered_by_waiting(ironic: Any) -> None:
     name = options["name"]
     ironic.proxy.forget()
     verdict = await_all(ironic, "ready", options)["verdicts"][name]
-    assert not verdict["ok"] and "no_such_step" in verdict["reason"] and ironic.proxy.writes == []
+    assert not verdict["ok"] and "does not support this clean step" in verdict["reason"] and ironic.proxy.writes == []
 
 
 def test_a_node_in_rescue_needs_a_person(ironic: Any) -> None:
@@ -244,6 +245,28 @@ def test_a_node_that_a_conductor_has_locked_is_asked_again(ironic: Any, monkeypa
     ironic.proxy.fault = lambda asked: locked if asked.method == "PUT" and next(left) else None
     assert lead(options, "maintenance")["changed"]
     assert len([one for one in ironic.proxy.writes if one.method == "PUT"]) == 3
+
+
+def test_what_another_controller_took_while_it_was_locked_is_left_as_it_is(
+    ironic: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The note of our deployment would be told of theirs, and who ordered that would deploy it once more."""
+    monkeypatch.setattr(ironic_api, "LOCK_INTERVAL", 0.1)
+    options = {**ready(ironic), "image": ironic.image(), "deploy_id": "ours"}
+    locked = (409, {"Content-Type": "application/json"}, b'{"error_message": "Node x is locked by host y"}')
+
+    def taken(asked: Any) -> Any:
+        if asked.method != "PATCH":
+            return None
+        ironic.proxy.fault = lambda asked: None
+        ironic.set_state(options["name"], "active", None)
+        return locked
+
+    ironic.proxy.fault = taken
+    with pytest.raises(Changed, match="went on while it was locked"):
+        lead(options, "deployed")
+    assert [one.method for one in ironic.proxy.writes] == ["PATCH"]
+    assert not ironic.ask("GET", f"/nodes/{options['name']}")["instance_info"]
 
 
 def test_another_409_is_told_at_once(ironic: Any) -> None:

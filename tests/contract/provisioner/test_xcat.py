@@ -356,7 +356,7 @@ def test_where_xcat_is_not_it_is_told_where_to_run(site: Any, tmp_path: Any) -> 
     with pytest.raises(ConfigError, match="lsdef is not on this machine"):
         lead({**site.new(), "provisioner_url": str(tmp_path)}, "enrolled")
     with pytest.raises(ConfigError, match="not their folder"):
-        lead({**site.new(), "provisioner_url": "https://mn/xcatws"}, "enrolled")
+        lead({**site.new(), "provisioner_url": "opt/xcat"}, "enrolled")
 
 
 def test_settings_of_the_node_are_written_and_others_refused(site: Any) -> None:

@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -29,18 +27,8 @@ def _short_patience(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(scope="session")
 @services.real
 def slurm_running() -> Iterator[Any]:
-    reason = slurm_cluster.missing()
-    if reason:
-        pytest.skip(reason)
-    root = Path(tempfile.mkdtemp(prefix="gpufleet-slurm-"))
-    root.chmod(0o755)
-    cluster = slurm_cluster.Cluster(root)
-    try:
-        cluster.start()
+    with slurm_cluster.running() as cluster:
         yield cluster
-    finally:
-        cluster.stop()
-        shutil.rmtree(root, ignore_errors=True)
 
 
 @pytest.fixture

@@ -11,9 +11,14 @@ import shutil
 import signal
 import socket
 import subprocess
+import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Callable
+from typing import Any, Callable
+
+import pytest
 
 PROGRAMS = ("munged", "slurmctld", "slurmd", "scontrol", "squeue", "sbatch", "scancel")
 NODES = ("gpu001", "gpu002", "gpu003")
@@ -95,10 +100,12 @@ def _lives(pid: int) -> bool:
 class Cluster:
     """Started by :meth:`start`; each process is ended by its own pid in :meth:`stop`."""
 
-    def __init__(self, root: Path, slurmd_timeout: int = 10) -> None:
+    def __init__(self, root: Path, slurmd_timeout: int = 10, topology: str = "") -> None:
         self.root = root
         self.conf = root / "slurm.conf"
         self._slurmd_timeout = slurmd_timeout
+        #: What stands in topology.conf at the start; a cluster without any has no TopologyPlugin.
+        self._topology = topology
         self._memory = dict.fromkeys((*NODES, DEAD, SECLUDED), 100)
         self._ports = _free_ports(len(self._memory) + 1)
         #: slurmctld takes the tokens that slurmrestd is given.
@@ -119,6 +126,8 @@ class Cluster:
         secret.write_bytes(secrets.token_bytes(32))
         self.set_epilog("exit 0")
         self.write_conf()
+        if self._topology:
+            (self.root / "topology.conf").write_text(self._topology, encoding="ascii")
         self._spawn(
             "munged", "--force", f"--key-file={key}", f"--socket={self.root}/munge.socket",
             f"--pid-file={self.root}/munged.pid", f"--log-file={self.root}/munged.log",
@@ -172,7 +181,7 @@ class Cluster:
                 root=self.root,
                 slurmd_timeout=self._slurmd_timeout,
                 shown=",".join((*NODES, DEAD)),
-                rest=_JWT.format(root=self.root) if self.tokens else "",
+                rest="\n".join(self._rest()),
                 hidden=HIDDEN,
                 nodes="\n".join(
                     f"NodeName={node} NodeHostname=localhost NodeAddr=127.0.0.1 Port={port} CPUs=1"
@@ -182,6 +191,10 @@ class Cluster:
             ),
             encoding="ascii",
         )
+
+    def _rest(self) -> list[str]:
+        tokens = [_JWT.format(root=self.root)] if self.tokens else []
+        return [*tokens, *(["TopologyPlugin=topology/tree"] if self._topology else [])]
 
     def set_epilog(self, body: str) -> None:
         epilog = self.root / "epilog"
@@ -288,9 +301,27 @@ class Cluster:
         pid = self._pid(name)
         if not _lives(pid):
             return
-        os.kill(pid, signal.SIGTERM)
-        end = time.monotonic() + 10
-        while _lives(pid) and time.monotonic() < end:
-            time.sleep(0.05)
-        if _lives(pid):
-            os.kill(pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):  # it may end by itself between a look and a signal
+            os.kill(pid, signal.SIGTERM)
+            end = time.monotonic() + 10
+            while _lives(pid) and time.monotonic() < end:
+                time.sleep(0.05)
+            if _lives(pid):
+                os.kill(pid, signal.SIGKILL)
+
+
+@contextmanager
+def running(**how: Any) -> Iterator[Cluster]:
+    """One for as long as it is needed, as :class:`Cluster` has it. Where a program is missing the test is skipped."""
+    reason = missing()
+    if reason:
+        pytest.skip(reason)
+    root = Path(tempfile.mkdtemp(prefix="gpufleet-slurm-"))
+    root.chmod(0o755)
+    made = Cluster(root, **how)
+    try:
+        made.start()
+        yield made
+    finally:
+        made.stop()
+        shutil.rmtree(root, ignore_errors=True)

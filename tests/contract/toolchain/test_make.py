@@ -48,7 +48,7 @@ waits-for-units:
 NOTES = """\
 {"did": "starts", "test": "t::one"}
 {"did": "failed", "test": "t::one", "text": "one is not two"}
-{"did": "ends", "test": "t::one"}
+{"did": "ends", "test": "t::one", "cpu": "12.5"}
 {"did": "starts", "test": "t::two"}
 {"did": "ends", "te
 """
@@ -141,7 +141,7 @@ def test_a_daemon_that_a_step_leaves_holds_nothing_up_and_is_named(steps, tmp_pa
     assert alive(pid)
     os.kill(pid, 9)
     assert done.returncode == 0
-    assert f"left behind: sleep ({pid})" in done.stdout
+    assert f"left behind: sleep ({pid}: 0 s of CPU: " in done.stdout
 
 
 @pytest.mark.slow
@@ -150,7 +150,7 @@ def test_a_killed_step_takes_its_daemons_with_it_and_nobody_elses(steps, tmp_pat
         done = steps("hangs-with-a-daemon", STEP_LIMIT_SECONDS="2")
         pid = int((tmp_path / "daemon.pid").read_text())
         assert result_of(done, "hangs-with-a-daemon") == "timed out"
-        assert not alive(pid) and f"sleep ({pid})" in done.stdout
+        assert not alive(pid) and f"sleep ({pid}: " in done.stdout
         assert other.poll() is None
         other.kill()
 
@@ -162,6 +162,8 @@ def test_t4_a_killed_step_tells_which_tests_failed_and_which_were_running(steps)
     assert "failed: t::one" in done.stdout and "one is not two" in done.stdout
     assert "running: t::two" in done.stdout
     assert "tests: 0 passed, 2 failed, 0 skipped" in done.stdout
+    assert "1 tests took a second of CPU or more each, together 0.2 minutes" in done.stdout
+    assert "   12.5 s  hangs-in-a-test  t::one" in done.stdout
 
 
 @pytest.mark.slow
@@ -229,11 +231,10 @@ def program(path, text):
     path.chmod(0o755)
 
 
-def find_python(home, *minors, path):
+def find_python(home, *minors, path, system="/nowhere"):
     command = ["/bin/sh", str(MAKE / "find-python.sh"), *minors]
-    return subprocess.run(
-        command, env={"HOME": str(home), "PATH": str(path)}, capture_output=True, text=True, timeout=30, check=False
-    )
+    env = {"HOME": str(home), "PATH": str(path), "SYSTEM_PYTHONS": str(system)}
+    return subprocess.run(command, env=env, capture_output=True, text=True, timeout=30, check=False)
 
 
 def own_minor():
@@ -250,6 +251,18 @@ def test_a_shim_that_only_complains_is_no_python(tmp_path):
     program(real, f'#!/bin/sh\nexec {sys.executable} "$@"\n')
     found = find_python(tmp_path / "home", own_minor(), path=shims)
     assert found.stdout.strip() == os.path.realpath(sys.executable)
+
+
+@pytest.mark.parametrize(("whole", "which"), [(True, "system"), (False, "path")])
+def test_the_distributions_own_goes_first_where_it_can_make_environments(tmp_path, whole, which):
+    broken = 'case "$*" in *ensurepip*) exit 1;; esac\n'
+    for folder in ("system", "path"):
+        # The path that it prints is where it says that it lies.
+        says = f'[ "$1" = -c ] && case "$2" in *version_info*) echo {tmp_path / folder}; exit 0;; esac\nexit 0\n'
+        lacks = "" if whole or folder == "path" else broken
+        program(tmp_path / folder / f"python3.{own_minor()}", f"#!/bin/sh\n{lacks}{says}")
+    found = find_python(tmp_path, own_minor(), path=tmp_path / "path", system=tmp_path / "system")
+    assert (found.returncode, found.stdout.strip()) == (0, str(tmp_path / which))
 
 
 def test_another_version_under_the_right_name_is_refused(tmp_path):

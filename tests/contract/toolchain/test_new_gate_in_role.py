@@ -15,13 +15,14 @@ from typing import Any
 
 import pytest
 import yaml
+from ansible_collections.gpufleet.baremetal.tests.unit.gate import amd, smi
 from ansible_collections.gpufleet.baremetal.tests.unit.gate import documents as made
-from ansible_collections.gpufleet.baremetal.tests.unit.gate import smi
 from contract.toolchain.begun import Copy, written_gate
 
 pytestmark = pytest.mark.slow
 PLAYBOOK = Path(sys.executable).with_name("ansible-playbook")
 HOSTS = ("gpu001", "gpu002")
+AMD = str(amd.PROFILE["sku"])
 OURS = ["kernel_log_gate", "gpu_state_gate", "dcgm_gate", "acme_gate", "gpu_state_gate", "kernel_log_gate"]
 
 
@@ -54,6 +55,7 @@ class Batch:
             "dcgm": {**diagnosis, "boot_id_path": looks["boot_id_path"]},
             "dmi": made.dmi(home, name),
             "smi": smi.tool(home, smi.xml()),
+            "amd_smi": amd.tool(home, amd.texts(amd.calls())),
             "acme": made.program(home / "acme", f"cat {home}/said"),
         }
 
@@ -63,18 +65,19 @@ class Batch:
     def validate(self, **settings: Any) -> subprocess.CompletedProcess[str]:
         """The role alone, in a run that has imaged nothing: the log counts from the boot."""
         (self.folder / "profiles").mkdir(exist_ok=True)
-        (self.folder / "profiles" / "test-sku.yaml").write_text(yaml.safe_dump(smi.profile()), encoding="utf-8")
+        for sku, content in (("test-sku", smi.profile()), (AMD, amd.PROFILE)):
+            (self.folder / "profiles" / f"{sku}.yaml").write_text(yaml.safe_dump(content), encoding="utf-8")
         profile = {"profile_path": [str(self.folder / "profiles")], "dmi_path": "{{ dmi }}"}
         module = "gpufleet.baremetal."
         play = {
             "hosts": "all",
             "gather_facts": False,
             "strategy": "linear",
-            "vars": {"gate_dcgm_level": 2, **settings},
+            "vars": {"gate_dcgm_level": f"{{{{ (gpufleet_sku == '{AMD}') | ternary(0, 2) }}}}", **settings},
             "module_defaults": {
                 f"{module}kernel_log_gate": {**profile, **{key: f"{{{{ kernel_log.{key} }}}}" for key in KERNEL_LOG}},
                 f"{module}dcgm_gate": {**profile, **{key: f"{{{{ dcgm.{key} }}}}" for key in DCGM}},
-                f"{module}gpu_state_gate": {**profile, "nvidia_smi": "{{ smi }}"},
+                f"{module}gpu_state_gate": {**profile, "nvidia_smi": "{{ smi }}", "amd_smi": "{{ amd_smi }}"},
                 f"{module}acme_gate": profile,
                 f"{module}gate_wait": {"interval": 0.5},
             },
@@ -145,4 +148,26 @@ def test_a6_without_the_variable_the_role_runs_its_own_and_a_failed_row_remap_st
     done = batch.validate()
     assert done.returncode == 2 and "a row remap failed" in done.stdout, done.stdout[-6000:] + done.stderr[-2000:]
     assert batch.verdicts("gpu001") == [(name, "pass") for name in OURS if name != "acme_gate"]
+    assert batch.verdicts("gpu002") == [("kernel_log_gate", "pass"), ("gpu_state_gate", "fail")]
+
+
+@pytest.mark.parametrize("host", HOSTS)
+def test_a_node_of_amd_is_judged_without_dcgm_beside_one_of_nvidia_whichever_comes_first(
+    batch: Batch, host: str
+) -> None:
+    [other] = set(HOSTS) - {host}
+    batch.hosts[host]["gpufleet_sku"] = AMD
+    done = batch.validate(gate_more=MORE)
+    assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
+    assert batch.verdicts(host) == [(name, "pass") for name in OURS if name != "dcgm_gate"]
+    assert batch.verdicts(other) == [(name, "pass") for name in OURS]
+
+
+def test_nodes_of_amd_alone_wait_for_no_diagnosis_and_a_broken_one_goes_no_further(batch: Batch) -> None:
+    for host in HOSTS:
+        batch.hosts[host]["gpufleet_sku"] = AMD
+    amd.tool(batch.folder / "gpu002", amd.texts(amd.changed("metric", "ecc/total_uncorrectable_count", 2)))
+    done = batch.validate(gate_more=MORE, gate_level="smoke", gate_levels={"smoke": {"dcgm_level": 1}})
+    assert done.returncode == 2, done.stdout[-6000:] + done.stderr[-2000:]
+    assert batch.verdicts("gpu001") == [(name, "pass") for name in OURS if name != "dcgm_gate"]
     assert batch.verdicts("gpu002") == [("kernel_log_gate", "pass"), ("gpu_state_gate", "fail")]

@@ -245,6 +245,22 @@ def test_t4_who_may_not_install_is_told_the_one_command(system_packages):
     assert system_packages("true") == (1, said)
 
 
+@pytest.mark.skipif(not shutil.which("dpkg-query"), reason="does not apply: no Debian")
+def test_what_is_not_to_be_had_keeps_nobody_from_the_rest(system_packages, tmp_path, monkeypatch):
+    """apt-get installs nothing where it knows one of the names not, and the set-up went no further."""
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    asked = tmp_path / "asked"
+    apt = tmp_path / "apt-get"
+    apt.write_text(f'#!/bin/sh\necho "$@" >>{asked}\ncase "$*" in *no-such*) exit 100;; esac\n', encoding="utf-8")
+    apt.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    (tmp_path / "system.txt").write_text("no-such-package-at-all\nnor-this-one\n", encoding="utf-8")
+    status, said = system_packages("")
+    assert status == 0 and "no-such-package-at-all nor-this-one, which are not to be had here" in said
+    assert asked.read_text(encoding="utf-8").splitlines()[-1].endswith("install nor-this-one")
+    assert system_packages("true")[0] == 1
+
+
 def test_where_there_is_no_debian_the_packages_are_named(system_packages, tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
     status, said = system_packages("")

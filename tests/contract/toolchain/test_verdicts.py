@@ -140,6 +140,27 @@ def test_v1_all_recorded_outputs_pass_it() -> None:
     of_gpus = [one for one in report["outputs"] if one["tool"] in tools]
     assert {one["status"] for one in of_gpus if "got" in one} == {"ok"}
     assert all(one["text"] for one in of_gpus if "got" not in one), "it says why nobody judges it"
+    page = (CHECKOUT / "docs" / "reference" / "recorded-outputs.md").read_text(encoding="utf-8")
+    table = page.split("<!-- written by", 1)[1].split("<!-- end", 1)[0].splitlines()
+    rows = [[cell.strip(" `") for cell in line.strip("|").split(" | ")] for line in table if line.startswith("| `")]
+    keys = ("file", "wanted", "got", "finding", "status")
+    shown = [[one.get(key) or ("–" if key == "got" else "") for key in keys] for one in report["outputs"]]
+    assert rows == shown, "make verdicts WRITE=1 writes it anew"
+
+
+def test_v1_the_page_has_what_was_judged_and_keeps_the_words_around_it(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.syspath_prepend(str(CHECKOUT / "make"))
+    import verdicts_page
+
+    page = tmp_path / "page.md"
+    page.write_text(f"# Title\n\n{verdicts_page.BEGIN}old\n{verdicts_page.END}\nafter\n", encoding="utf-8")
+    judged = {"file": "a|b.json", "wanted": "FAIL", "got": "fail", "finding": "xid:79", "status": "ok"}
+    unread = {"file": "c.txt", "wanted": "", "status": "no gate reads it"}
+    for _again in range(2):
+        verdicts_page.write([judged, unread], "2 outputs", page=page)
+        text = page.read_text(encoding="utf-8")
+        assert "| `a/b.json` | FAIL | `fail` | `xid:79` | ok |\n| `c.txt` | – | – |  | no gate reads it |" in text
+        assert "old" not in text and text.startswith("# Title\n") and text.endswith("\nafter\n")
 
 
 @pytest.mark.parametrize(

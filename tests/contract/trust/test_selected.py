@@ -18,6 +18,8 @@ from contract.trust.test_adopted import Working, at_work
 pytestmark = pytest.mark.slow
 
 ALL = ("-e", "day2_recycle_all=true")
+#: As what an alert launches.
+FAULTS = ("-e", "day2_recycle_drift=false")
 
 
 @pytest.fixture
@@ -80,3 +82,28 @@ def test_q2_what_runs_another_image_serves_on_with_it_until_the_declared_one_can
     lost_a_gpu(serving)
     told = nodes.book("day2_recycle", ok=False)
     assert "draining" in nodes.states("gpu001"), f"what failed is taken out of service all the same: {told}"
+
+
+@pytest.mark.parametrize("fault", ["a GPU is lost", "altered"])
+def test_what_an_alert_launches_leaves_another_image_to_the_roll_out(
+    serving: Working, image: Image, fault: str
+) -> None:
+    """It is declared of all as soon as somebody reads it in, and no person has approved it by then. What speaks against
+    the node itself counts, whatever it runs."""
+    nodes, newer = serving.nodes, {**MANIFEST, "version": "1.5"}
+    (image.folder / "hpc-1.4.manifest.json").write_text(json.dumps(newer))
+    image.publish()
+    nodes.shared["gpufleet_image"] = image.declared(version="1.5")
+    told = nodes.book("day2_recycle", *FAULTS, ok=True)
+    [drifted] = [data for name, data in nodes.events("gpu001", "verdict") if name == "image_verify"]
+    assert "other_image" in [one["id"] for one in drifted["findings"]], drifted
+    assert nodes.scheduler("gpu001") == "IDLE" and not nodes.states("gpu001"), told
+    if fault == "altered":
+        altered = json.dumps({**newer, "built": "2026-02-02T00:00:00Z"})
+        (nodes.folder / "node" / "manifest.json").write_text(altered, encoding="utf-8")
+    else:
+        lost_a_gpu(serving)
+    told = nodes.book("day2_recycle", *FAULTS, ok=False)
+    [state, *_later] = nodes.events("gpu001", "state")
+    wanted = "is not the signed one" if fault == "altered" else "Xid 79"
+    assert state[0] == "draining" and wanted in state[1]["reason"] and "another image" not in state[1]["reason"], told

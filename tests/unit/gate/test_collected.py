@@ -62,6 +62,9 @@ SPOILT: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
     "a remedy that nobody knows": (lambda verdict: verdict.update(remedy="pray"), "remedy"),
     "no digest": (lambda verdict: verdict.update(evidence_digest="sha256:short"), "evidence_digest"),
     "backwards": (lambda verdict: verdict.update(ended="2026-11-01T09:00:00Z"), "before"),
+    "no time": (lambda verdict: verdict.update(duration=-1.0), "duration"),
+    "a time without an end": (lambda verdict: verdict.update(duration=float("inf")), "duration"),
+    "a word for its time": (lambda verdict: verdict.update(duration="1 s"), "duration"),
     "too much of it": (
         lambda verdict: verdict.update(argv=["x" * 19_000] * 30),
         "larger than any verdict",
@@ -150,8 +153,8 @@ def test_each_node_is_judged_by_what_it_showed() -> None:
     assert ids == {
         "passed": [],
         "runs": ["late"],
-        "zombie": ["crashed"],
-        "number reused": ["crashed"],
+        "zombie": ["died"],
+        "number reused": ["died"],
         "rebooted": ["rebooted"],
         "other job": ["unreadable"],
         "other boot": ["unreadable"],

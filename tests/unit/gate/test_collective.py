@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.collective import claimed, judge
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate import profiles
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.collective import claimed, judge, known_good
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.collective.document import read
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.collective.gate import collective_gate
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.collective.section import floors_of
@@ -160,3 +161,59 @@ def test_no_mutation_of_a_failing_table_is_a_pass() -> None:
     for seed in range(300):
         dice = random.Random(seed)
         assert judged(shuffled(dice.choice(failing), dice)).verdict != PASS, f"seed {seed}"
+
+
+# -- rccl-tests over GPUs of AMD ---------------------------------------------------------------------------------------
+
+
+def amd(folder: Path, text: str, *, vendor: str = "0x1002", **row: Any) -> dict[str, Any]:
+    """The options of a gate over eight MI300X, whose rccl-tests print this."""
+    params, profile = nccl.params(folder, text), nccl.profile(algorithm="ring")
+    profile["collective"]["tests"][0].update({"library": "rccl", **row})
+    profile["gpu"]["device_ids"]["value"] = ["74a1"]
+    for place in Path(params["pci_path"]).iterdir():
+        (place / "vendor").write_text(f"{vendor}\n", encoding="ascii")
+        (place / "device").write_text("0x74a1\n", encoding="ascii")
+    return {**params, "profile": profile}
+
+
+RCCL = GOOD.replace(
+    "NCCL version 2.23.4+cuda12.6", "RCCL version : 2.21.5-HEAD:bc0c04f\nHIP version  : 6.3.42131"
+).replace("# Using devices", "rccl-tests: Version develop:448c4c7\n# Using devices")
+
+
+@pytest.mark.parametrize(
+    ("text", "how", "verdict", "word"),
+    [
+        (RCCL, {}, PASS, ""),
+        (
+            RCCL.replace("version : ", "version ").replace("bc0c04f\n", "bc0c04f\nRCCL version 2.21.5-HEAD:bc0c04f\n"),
+            {},
+            PASS,
+            "",
+        ),
+        (RCCL, {"minimum": 477}, "fail", "476.1 GB/s busbw, 8 to 16 GiB, ring, wanted 477"),
+        (RCCL, {"vendor": "0x10de"}, "inconclusive", "the kernel knows 0 GPUs"),
+        (RCCL.replace("# Avg bus", "# Avg"), {}, "inconclusive", "its last lines are not there"),
+        (RCCL, {"algorithm": "nvls"}, "inconclusive", "cannot be read"),
+    ],
+)
+def test_rccl_tests_are_read_and_judged_as_nccl_tests_are(
+    tmp_path: Path, text: str, how: dict[str, Any], verdict: str, word: str
+) -> None:
+    params = amd(tmp_path, text, **how)
+    found = dict(collective_gate(params, Context()).data)
+    assert found["verdict"] == verdict and word in str(found["findings"]), found["msg"]
+    if verdict == PASS:
+        assert found["tool"] == {"name": "rccl-tests", "version": "2.21.5-HEAD:bc0c04f"}
+        assert strange(found, claimed.own(params["profile"], [])) == ""
+        assert "measured by" in strange({**found, "tool": {"name": "nccl-tests"}}, claimed.own(params["profile"], []))
+        assert known_good.read(found)["all_reduce"].row["library"] == "rccl"
+    profiles.check({**params["profile"]}, made.PROFILE_SCHEMA)
+
+
+def test_collectives_of_two_libraries_are_of_no_node() -> None:
+    first = PROFILE["collective"]["tests"][0]
+    both = [first, {**first, "name": "gather", "library": "rccl"}]
+    with pytest.raises(ConfigError, match="two libraries"):
+        floors_of(wanted_of({**PROFILE, "collective": {"tests": both}}))

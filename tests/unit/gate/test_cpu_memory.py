@@ -317,7 +317,7 @@ class Refusing(Lifeline):
 
 def test_a_load_is_asked_for_as_what_may_hit_running_work(tmp_path: Path) -> None:
     params = stress.params(tmp_path)
-    with pytest.raises(NotOurs, match="with stress-ng: cpu_all"):
+    with pytest.raises(NotOurs, match="load CPUs and memory: cpu_all"):
         cpu_memory_gate(params, Context(lifeline=Refusing()))
     assert not (tmp_path / "calls").exists()
     assert cpu_memory_gate({**params, "tests": ["health"]}, Context(lifeline=Refusing())).data["verdict"] == "pass"

@@ -26,7 +26,9 @@ def test_the_section_on_the_page_is_read_as_it_stands() -> None:
     profile = {**made.profile(), **yaml.safe_load(section)}
     profiles.check(profile, made.PROFILE_SCHEMA)
     found = section_of(wanted_of(profile))
-    assert found.tests == ["cpu_all", "cpu_speed", "health", "memory_fill"] and len(found.machine.entities) == 8
+    assert (
+        found.tests == ["cpu_all", "cpu_speed", "health", "linpack", "memory_fill"] and len(found.machine.entities) == 8
+    )
 
 
 WHOLE: dict[str, Any] = {"seconds": 1}

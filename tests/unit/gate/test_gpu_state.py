@@ -199,7 +199,10 @@ def test_broken_hardware_counts_although_the_profile_does_not_ask_and_a_setting_
 
 
 HEALTH = frozenset(
-    {"ecc_volatile", "sram_threshold", "row_remap", "row_remap_banks", "retired_pages", "repairs", "recovery", "clocks"}
+    {
+        *("ecc_volatile", "sram_threshold", "row_remap", "row_remap_banks", "retired_pages", "repairs", "recovery"),
+        *("clocks", "ras", "xgmi", "bad_pages"),
+    }
 )
 
 

@@ -8,13 +8,16 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.kernel_log import gate as of_gate
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.kernel_log.gate import kernel_log_gate
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
 from ansible_collections.gpufleet.baremetal.tests.unit.gate import documents as made
+from hypothesis import given, strategies
 
 GPU = "NVRM: Xid (PCI:0000:9b:00): "
 SWITCH = "nvidia-nvswitch0: SXid (PCI:0000:05:00.0): "
@@ -272,3 +275,39 @@ def test_v6_a_record_of_efi_says_itself_when_it_was_made(tmp_path: Path) -> None
         (folder / f"dmesg-efi-{seconds}01001").write_text("Oops", encoding="utf-8")
         (folder / "dmesg.txt").write_text("Oops", encoding="utf-8")
         assert gate(params)["verdict"] == verdict
+
+
+# -- one message in two logs ------------------------------------------------------------------------------------------
+
+
+class Looked(Sequence[float]):
+    """Times that count how often one of them is looked at."""
+
+    def __init__(self, times: Sequence[float]) -> None:
+        self.times, self.looks = times, 0
+
+    def __len__(self) -> int:
+        return len(self.times)
+
+    def __getitem__(self, place: Any) -> Any:
+        self.looks += 1
+        return self.times[place]
+
+
+def test_a_message_that_comes_a_hundred_thousand_times_is_found_in_the_other_log_at_once() -> None:
+    times = Looked(range(0, 500_000, 5))
+    assert of_gate._near(250_001.5, times) and not of_gate._near(250_002.5, times)
+    assert times.looks < 60
+
+
+TIMES = strategies.integers(0, 40).map(lambda number: number / 4)
+
+
+@given(strategies.none() | TIMES, strategies.lists(strategies.none() | TIMES, max_size=6))
+def test_the_same_message_is_one_within_two_seconds_or_where_a_log_has_no_times(
+    at: float | None, others: list[float | None]
+) -> None:
+    one = of_gate.Incident("machine", 0, "mc0", "EDAC", at)
+    known = of_gate._times([*(of_gate.replace(one, at=other) for other in others), of_gate.replace(one, text="EDAC 2")])
+    wanted = any(at is None or other is None or abs(at - other) <= 2.0 for other in others)
+    assert of_gate._near(at, known.get(of_gate._message(one), [])) is wanted

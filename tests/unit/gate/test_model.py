@@ -22,6 +22,7 @@ from ansible_collections.gpufleet.baremetal.tests.unit.gate import (
     nodes,
     nvbw,
     nvme,
+    paired,
     smi,
     stress,
     trained,
@@ -322,3 +323,10 @@ def test_the_drives_that_a_person_wrote_down_stay() -> None:
         kept = {**profile_of(nodes.look()), name: sections[name]}
         assert profile_of(nodes.look(), kept=kept)[name] == kept[name]
         assert name not in profile_of(nodes.look(), like=kept), "another model has other parts"
+
+
+def test_collectives_of_several_nodes_are_kept_beside_the_floors_that_were_measured() -> None:
+    fabric = paired.profile(fabric=(paired.RING,))["collective"]
+    measured = {"collective_gate": {"a1": nodes.collective(480.0)}}
+    found = profile_of(nodes.look(), kept={**profile_of(nodes.look()), "collective": fabric}, measured=measured)
+    assert found["collective"]["fabric"] == [paired.RING] and found["collective"]["tests"]

@@ -11,6 +11,7 @@ import pytest
 import yaml
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate import profiles
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.network.section import section_of
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.network.speeds import speeds_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.wanted import wanted_of
 from ansible_collections.gpufleet.baremetal.tests.unit.gate import documents as made
 
@@ -19,8 +20,10 @@ PAGE = made.CHECKOUT / "docs" / "how-to" / "judge-ports.md"
 
 @pytest.mark.skipif(not PAGE.is_file(), reason="this copy has no docs")
 def test_the_section_on_the_page_is_read_as_it_stands() -> None:
-    [section] = re.findall(r"```yaml\n(network:\n.*?)```", PAGE.read_text(encoding="utf-8"), re.S)
-    profile = {**made.profile(), **yaml.safe_load(section)}
+    text = PAGE.read_text(encoding="utf-8")
+    [section], [speeds] = (re.findall(rf"```yaml\n({key}:\n.*?)```", text, re.S) for key in ("network", "  speeds"))
+    profile = {**made.profile(), **yaml.safe_load(section + speeds)}
     profiles.check(profile, made.PROFILE_SCHEMA)
     rails, store = section_of(wanted_of(profile))
+    assert [one.minimum for one in speeds_of(wanted_of(profile), ["rail_write", "store_tcp"])] == [368.0, 90.0]
     assert (len(rails.ports), rails.lanes, store.ports, store.lanes) == (8, 4, ("ens1f0np0",), None)

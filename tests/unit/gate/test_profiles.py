@@ -23,6 +23,8 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Co
 from ansible_collections.gpufleet.baremetal.tests.unit.gate import documents as made
 
 OURS = sorted(path.stem for path in made.PROFILES.glob("*.yaml"))
+#: AMD's has a test of its own (test_gpu_state_amd.py).
+NVIDIAS = [sku for sku in OURS if not sku.startswith("mi")]
 
 
 def load(sku: str, *folders: Path) -> profiles.Profile:
@@ -40,11 +42,11 @@ def write(folder: Path, content: Any, name: str = "test-sku.yaml") -> Path:
 def test_the_profiles_that_we_ship() -> None:
     assert [
         *("a100-sxm-80-8", "b200-8", "b300-8", "gb200-4", "gb300-4"),
-        *("h100-sxm-8", "h200-sxm-8", "l40s-8"),
+        *("h100-sxm-8", "h200-sxm-8", "l40s-8", "mi300x-8"),
     ] == OURS
 
 
-@pytest.mark.parametrize("sku", OURS)
+@pytest.mark.parametrize("sku", NVIDIAS)
 def test_each_is_valid_and_holds_the_gpus_of_its_name(sku: str) -> None:
     profile = load(sku)
     wanted = wanted_of(profile.data)
@@ -58,7 +60,7 @@ def test_each_is_valid_and_holds_the_gpus_of_its_name(sku: str) -> None:
     assert newest - {cell.name for cell in demanded(wanted, (535, 54, 3))} == {"sram_threshold", "recovery"}
 
 
-@pytest.mark.parametrize("sku", OURS)
+@pytest.mark.parametrize("sku", NVIDIAS)
 def test_every_number_says_where_it_comes_from(sku: str) -> None:
     def walk(value: Any) -> None:
         if isinstance(value, dict):
@@ -223,3 +225,34 @@ def test_the_schemas_are_schemas() -> None:
     jsonschema = pytest.importorskip("jsonschema")
     for path in (made.PROFILE_SCHEMA, made.VERDICT_SCHEMA):
         jsonschema.Draft202012Validator.check_schema(json.loads(path.read_text(encoding="utf-8")))
+
+
+class Remembered(dict[str, Any]):
+    """What was checked before, and how often something new was."""
+
+    def put(self, digest: str, data: Any) -> None:
+        self[digest] = {**data, "told": "by whoever checked it before"}
+
+
+def test_what_was_checked_before_is_taken_as_it_was_found_until_file_or_schema_change(tmp_path: Path) -> None:
+    kept, schema = Remembered(), tmp_path / "schema.json"
+    text = (made.PROFILES / "h100-sxm-8.yaml").read_text(encoding="utf-8")
+    schema.write_bytes(made.PROFILE_SCHEMA.read_bytes())
+    folders = [write(tmp_path, text, "h100-sxm-8.yaml")]
+
+    def read() -> dict[str, Any]:
+        return profiles.load("h100-sxm-8", folders, schema, kept).data
+
+    first = read()
+    assert first == load("h100-sxm-8").data and read() == {**first, "told": "by whoever checked it before"}
+    write(tmp_path, text + "\n# a word more\n", "h100-sxm-8.yaml")
+    assert read() == first, "it has changed, and is read again"
+    write(tmp_path, text + "\nodd: 1\n", "h100-sxm-8.yaml")
+    for _again in range(2):
+        with pytest.raises(ConfigError, match="odd"):
+            read()
+    assert len(kept) == 2, "what is wrong is found again each time"
+    write(tmp_path, text, "h100-sxm-8.yaml")
+    schema.write_text(json.dumps({"properties": {"sku": {"type": "integer"}}}), encoding="utf-8")
+    with pytest.raises(ConfigError, match="not of type 'integer'"):
+        read()

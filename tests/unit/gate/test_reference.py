@@ -24,6 +24,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.training.
     OF_NODE,
     OF_SITE,
 )
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.climbed import CLIMBS
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.event import ATTEMPTS
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.remedies import BUDGETS
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import REMEDIES
@@ -102,6 +103,14 @@ def test_h2_the_recycles_that_day_2_tries_are_documented() -> None:
     told = re.findall(r"^\| `(\w+)` \| (\d+) \| (.+) \|$", section, re.M)
     assert told == [(remedy, str(budget.tries), budget.source) for remedy, budget in BUDGETS.items()]
     assert set(BUDGETS) == set(ATTEMPTS)
+
+
+def test_h2_what_is_due_when_a_finding_comes_back_is_documented() -> None:
+    text = (DOCS / "remedies.md").read_text(encoding="utf-8")
+    section = text.split("\n### Where a finding comes back\n", 1)[1].split("\n## ", 1)[0]
+    told = re.findall(r"^\| `(\w+)` \| `(\w+)` \| `(\w+)` \| (.+) \|$", section, re.M)
+    assert told == [(remedy, *climb) for remedy, climb in CLIMBS.items()]
+    assert {word for climb in CLIMBS.values() for word in climb[:2]} <= set(BUDGETS)
 
 
 def test_the_example_of_a_profile_is_one(tmp_path: Path) -> None:

@@ -154,6 +154,15 @@ def test_t1_a_verdict_beside_another_boot_is_none(make: Callable[[str], Node]) -
     assert finding(wait(node)["n1"]) == "rebooted"
 
 
+def test_t1_a_failure_that_was_written_before_the_reboot_is_one(make: Callable[[str], Node]) -> None:
+    node = make("n1")
+    node.answers(verdict_of("fail"))
+    node.boot.write_text("boot-2\n", encoding="ascii")
+    assert wait(node)["n1"]["verdict"] == "fail"
+    node.answers(verdict_of("fail"), boot_id="boot-0")
+    assert finding(wait(node)["n1"]) == "rebooted"
+
+
 @pytest.mark.parametrize(
     "head", [{"job": "job-2"}, {"boot_id": "boot-0"}, {"gate": "other_gate"}], ids=["job", "boot", "gate"]
 )
@@ -202,13 +211,13 @@ def test_v4_what_is_no_word_of_the_disk_is_no_answer(make: Callable[[str], Node]
 def test_t1_a_worker_that_is_gone_proves_nothing(make: Callable[[str], Node]) -> None:
     node = make("n1")
     node.stop()
-    assert finding(wait(node, timeout=30)["n1"]) == "crashed"
+    assert finding(wait(node, timeout=30)["n1"]) == "died"
 
 
 def test_t1_another_process_with_the_workers_number_is_not_the_worker(make: Callable[[str], Node]) -> None:
     node = make("n1")
     node.told["pid_start"] -= 1
-    assert finding(wait(node, timeout=30)["n1"]) == "crashed"
+    assert finding(wait(node, timeout=30)["n1"]) == "died"
 
 
 def test_t1_a_worker_that_nobody_has_collected_is_gone(make: Callable[[str], Node]) -> None:
@@ -217,7 +226,7 @@ def test_t1_a_worker_that_nobody_has_collected_is_gone(make: Callable[[str], Nod
     end = time.monotonic() + 10
     while process_start(node.worker.pid):
         assert time.monotonic() < end, "a zombie has no start"
-    assert finding(wait(node, timeout=30)["n1"]) == "crashed"
+    assert finding(wait(node, timeout=30)["n1"]) == "died"
 
 
 def test_t1_a_job_that_says_nothing_is_late_at_the_waits_end(make: Callable[[str], Node]) -> None:

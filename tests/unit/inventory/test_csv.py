@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._net import mac
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _places as places
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_columns import ALIASES, COLUMNS, is_secret
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_csv import read_csv
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_record import Record
@@ -70,6 +71,14 @@ def test_a_whole_row(tmp_path: Path) -> None:
         "csv_dpu_serials": ["MT1", "MT2"],
         "csv_cooling_loop": "west",
     }
+
+
+@pytest.mark.parametrize("titles", ["topology_leaf,topology_block", "Leaf switch,NVLink domain"])
+def test_the_plan_of_the_cables_is_where_a_look_at_them_reads_it(tmp_path: Path, titles: str) -> None:
+    rows = "gpu001,ABC0001,leaf-a1,row1-rack01\ngpu002,ABC0002,leaf-a1; leaf-a2,\n"
+    one, pair = read(tmp_path, f"name,serial,{titles}\n{rows}")
+    assert [one.variables[key] for key in places.KEYS] == ["leaf-a1", "row1-rack01"]
+    assert places.names(pair.variables[places.LEAF]) == ("leaf-a1", "leaf-a2")
 
 
 def test_no_alias_is_given_twice() -> None:

@@ -128,7 +128,7 @@ def from_csv(site: Any, traps: Traps) -> int:
     site.write("servers.csv", "\n".join(lines) + "\n")
     fields = {"csv_picked": "note", "csv_made": "{deep: [{text: model}], more: join('', [rack])}"}
     site.configure({"type": "csv", "path": "servers.csv", "fields": fields}, **expressions("csv_picked", "csv_rack"))
-    return len(free) + 2  # one of them is a list, and cut at its blanks
+    return len(free) + 1  # two of them are lists, and cut at their blanks
 
 
 def expressions(text: str, group: str) -> dict[str, Any]:
@@ -207,7 +207,11 @@ def times(value: Any, text: str) -> int:
 
 
 def own(variables: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in variables.items() if key.startswith(("csv_", "ironic_", "maas_", "gpufleet_"))}
+    return {
+        key: value
+        for key, value in variables.items()
+        if key.startswith(("csv_", "ironic_", "maas_", "gpufleet_", "topology_"))
+    }
 
 
 def test_s1_no_field_of_a_source_is_a_template(trapped: tuple[Any, Traps, int]) -> None:

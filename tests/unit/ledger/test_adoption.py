@@ -206,6 +206,15 @@ def test_r5_of_a_scheduler_that_tells_a_boots_id_the_id_counts() -> None:
     assert f"runs the boot {other}, this machine the boot {BOOT}: it is another machine" in said
 
 
+@pytest.mark.parametrize("first", ["", "lastlog: no such file\r\n", "Welcome to gpu002. ", "gpu002\n5.0 1.0\n"])
+def test_what_a_login_prints_first_is_not_the_machines_name(first: str) -> None:
+    """A command that no module runs has it before its own words."""
+    other = "0" * 8 + "-0000-0000-0000-" + "0" * 12
+    told = f"{first}gpufleet-own-name: gpu001\r\n5000.00 1.00\r\n{BOOT}\r\n{ASKED}\r\n"
+    assert adopted(seen(name={"stdout": told}), SITE, "gpu001")["machine_name"] == "gpu001"
+    assert "another machine" in refused(scheduler={**SERVES, "booted": other}, name={"stdout": told})
+
+
 @pytest.mark.parametrize("at", [0.0, None, float("inf"), float("nan"), "soon", 1e300])
 def test_r5_of_a_boot_of_which_nobody_tells_nothing_is_held_against_a_node(at: object) -> None:
     assert adopted(seen(scheduler={**SERVES, "booted_at": at}, name=own(5000)), SITE, "gpu001")

@@ -77,6 +77,22 @@ def test_t1_leases_are_taken_in_one_order_whatever_the_order_of_the_hosts(
     assert taken == sorted(ids.values())
 
 
+def test_t1_a_write_that_has_waited_asks_for_its_lease_once_more(
+    ledger: Ledger, ids: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One of many, and those before it took a while."""
+    here, now = this_run(os.getpid()), lifeline.time.monotonic()
+    monkeypatch.setattr(lifeline.time, "monotonic", lambda: now)
+    mine = line(ledger, ids, here)
+    mine.before_write("a write", destructive=False)
+    with ledger.transaction() as conn:
+        conn.exec_driver_sql("UPDATE leases SET expires = 1")
+        lease.take_in(conn, ledger, ids["gpu001"], replace(here, run_id="theirs", host="elsewhere#1"), node="gpu001")
+    now += 6
+    with pytest.raises(LeaseLost, match="gpu001"):
+        mine.still()
+
+
 def test_t1_a_node_that_was_lost_is_not_held_again(ledger: Ledger, ids: dict[str, str]) -> None:
     """Nor does the wait for its turn begin, which could take minutes for nothing."""
     here = this_run(os.getpid())

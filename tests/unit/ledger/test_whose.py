@@ -86,6 +86,32 @@ def test_j7_a_step_before_the_order_makes_no_node_ours_and_ends_nothing(ledger: 
     assert not of(ledger, order("released"), step("deployed"), *said, run="r2").stands
 
 
+ADOPTED = Event("state", "admitted", {"adopted": True, "provisioner_stamp": "s1"})
+
+
+@pytest.mark.parametrize("again", [step("rescued"), sent("rescued")])
+def test_j7_an_order_that_was_refused_ends_no_work_that_an_earlier_one_began(ledger: Ledger, again: Event) -> None:
+    assert of(ledger, step("rescued"), answer(), again, answer("refused")).works == {"rescued"}
+    assert of(ledger, step("unrescued"), answer("refused")).works == {"rescued"}
+    assert of(ledger, ADOPTED, step("rescued"), step("rescued"), answer("refused")).works == {"rescued"}, "or may have"
+    of(ledger, ADOPTED, step("rescued"), run="r2")
+    of(ledger, step("rescued"), answer(), run="r3")
+    assert of(ledger, answer("refused"), run="r2").works == {"rescued"}, "it is the other order's"
+    assert of(ledger, ADOPTED, step("rescued"), answer("refused"), run="r4").works == set()
+
+
+def test_j7_work_that_we_began_since_a_node_was_adopted_is_known_until_we_end_it(ledger: Ledger) -> None:
+    assert of(ledger, step("rescued"), answer(), ADOPTED).works == set(), "it was adopted as it is since"
+    assert of(ledger, step("rescued"), answer("refused")).works == set()
+    assert of(ledger, sent("rescued")).works == set(), "nobody told that it was begun"
+    assert of(ledger, step("rescued")).works == {"rescued"}, "the run was killed, and it may have been taken"
+    assert of(ledger, answer("unreachable")).works == {"rescued"}
+    assert of(ledger, step("unrescued"), answer("unreachable")).works == {"rescued", "unrescued"}
+    assert of(ledger, step("unrescued"), answer()).works == {"unrescued"}, "who rescues it now is somebody else"
+    assert of(ledger, sent("serviced"), answer(), step("tested"), answer()).works == {"serviced", "unrescued"}
+    assert of(ledger, order("deployed", deploy_id="d1"), answer()).works == set()
+
+
 def test_j7_a_deployment_that_ends_on_the_way_to_the_next_one_is_ours_no_more(ledger: Ledger) -> None:
     """The run ends between the two, and somebody else deploys it."""
     assert not of(ledger, BEGUN, order("deployed"), answer(), SERVES, step("deployed", orders="released")).stands

@@ -13,12 +13,14 @@ import jinja2
 import pytest
 import yaml
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger import lease
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.climbed import CLIMBS
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.holder import this_run
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.report import RENEWAL, of_tenant, status
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.served import Seen
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.summary import report, standing
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._soaking import soaking
 
 PLAYBOOK = Path(__file__).resolve().parents[3] / "playbooks" / "passports.yml"
 ADOPT = PLAYBOOK.with_name("adopt.yml")
@@ -125,6 +127,44 @@ def test_h2_a_remedy_that_no_recycle_can_be_is_left_to_people(ledger: Ledger, re
     assert any(f"left: no run is the remedy {remedy}" in line for line in report("Fleet", {"n1": one}))
 
 
+def quarantined_again(
+    ledger: Ledger, remedy: str, finding: str, entity: str, *, verdict: str = "fail"
+) -> dict[str, Any]:
+    """One more recycle that ended in quarantine, and why."""
+    node = ledger.identify("n1", aliases=[("serial", "GF0001")])
+    ledger.record_attempt("r1", node, "reimage", finding)
+    found = {"verdict": verdict, "findings": [{"id": finding, "entity": entity, "remedy": remedy, "text": "words"}]}
+    told(ledger, ("verdict", "kernel_log_gate", found))
+    return told(ledger, ("state", "quarantined", {"reason": "words", "remedy": remedy}))
+
+
+@pytest.mark.parametrize("remedy", list(CLIMBS))
+def test_h2_what_comes_back_after_its_remedy_needs_more(ledger: Ledger, remedy: str) -> None:
+    once, twice, _source = CLIMBS[remedy]
+    seen = [quarantined_again(ledger, remedy, "xid:95", "GPU 3") for _times in range(3)]
+    assert [one["remedy"] for one in seen] == [remedy, once, twice] and twice == "rma"
+    assert seen[2]["left"] == "no run is the remedy rma: apply it first (xid:95 of GPU 3 came back after 2 recycles)"
+    told(ledger, ("state", "admitted", {}))
+    assert quarantined_again(ledger, remedy, "xid:95", "GPU 3")["remedy"] == remedy, "it served again meanwhile"
+
+
+@pytest.mark.parametrize(
+    ("finding", "entity", "verdict"),
+    [("xid:95", "GPU 4", "fail"), ("xid:48", "GPU 3", "fail"), ("xid:95", "GPU 3", "inconclusive")],
+)
+def test_h2_another_finding_or_another_part_did_not_come_back(
+    ledger: Ledger, finding: str, entity: str, verdict: str
+) -> None:
+    quarantined_again(ledger, "reset_gpu", "xid:95", "GPU 3")
+    assert quarantined_again(ledger, "reset_gpu", finding, entity, verdict=verdict)["remedy"] == "reset_gpu"
+
+
+def test_h2_a_failed_row_remap_is_an_rma_at_once_and_stays_one(ledger: Ledger) -> None:
+    for _times in range(3):
+        one = quarantined_again(ledger, "rma", "row_remap", "GPU 3")
+        assert (one["remedy"], one["left"]) == ("rma", "no run is the remedy rma: apply it first")
+
+
 @pytest.mark.parametrize("remedy", ["reset_gpu", "power_cycle", "reimage", ""])
 def test_h2_a_quarantine_is_taken_up_while_its_remedys_budget_lasts(ledger: Ledger, remedy: str) -> None:
     node = ledger.identify("n1", aliases=[("serial", "GF0001")])
@@ -201,6 +241,55 @@ def test_v9_a_passport_is_new_for_as_long_as_is_asked(ledger: Ledger) -> None:
             "r1", node, issued=ledger.now() - ago, expires=ledger.now() + 9999, digest="sha256:1", envelope={}
         )
     assert [fresh(within) for within in (0.0, 400.0, 600.0)] == [False, False, True]
+
+
+def test_what_a_person_has_burned_in_is_no_case_for_day_2(ledger: Ledger) -> None:
+    """Its GPUs may be under load for days yet, and the run that began it may be gone."""
+    told(ledger, ("state", "admitted", {}))
+    data = {"reason": "two weeks of it", "playbook": "burn_in"}
+    for state in ("draining", "drained"):
+        assert "burned in" in told(ledger, ("state", state, data))["left"]
+    assert "readmit" in told(ledger, ("state", "drained", data))["next"]
+    assert told(ledger, ("state", "drained", {"reason": "burn-in"}))["left"] == "", "known by its playbook alone"
+    assert told(ledger, ("state", "quarantined", {**data, "remedy": "reimage"}))["left"] == ""
+
+
+@pytest.mark.parametrize("state", ["drained", "quarantined"])
+def test_what_may_soak_is_left_alone_whatever_state_it_was_in_before(ledger: Ledger, state: str) -> None:
+    """A recycle would cut off days of it; burn_in records no state of a node that was out of service already."""
+    node = ledger.identify("n1", aliases=[("serial", "GF0001")])
+
+    def one(*events: tuple[str, str, dict[str, Any]]) -> dict[str, Any]:
+        ledger.append("r1", [(node, Event(*event)) for event in events])
+        return status(ledger, {"n1": node}, soaking=soaking(ledger, [node]))["n1"]
+
+    assert one(("state", "admitted", {}), ("state", state, {"reason": "x", "remedy": "reimage"}))["left"] == ""
+    found = one(("intent", "soak_gate", {}))
+    assert "may soak" in found["left"] and "burn_in" in found["next"]
+    silent = {"tool": {"name": "soak_gate"}, "findings": [{"id": "unreachable", "text": "x"}]}
+    assert "may soak" in one(("verdict", "soak_gate", silent))["left"]
+    assert one(("verdict", "soak_gate", {"tool": {"name": "soak"}, "findings": []}))["left"] == ""
+    assert "may soak" in one(("intent", "soak_gate", {}))["left"]
+    imaged = one(("state", "imaging", {}), ("state", state, {"reason": "x"}))
+    assert imaged["left"] == "", "another system soaks nothing"
+
+
+def test_each_state_that_a_burn_in_records_names_it() -> None:
+    [play] = yaml.safe_load(PLAYBOOK.with_name("burn_in.yml").read_text(encoding="utf-8"))
+    [block] = [one for one in play["tasks"] if "rescue" in one]
+    events = [one["gpufleet.baremetal.ledger_event"] for one in block["block"] if one["name"].startswith("Record")]
+    assert [(one["state"], one["data"]) for one in events] == [
+        (state, {"playbook": "burn_in"}) for state in ("draining", "drained")
+    ]
+
+
+def test_a_soak_is_ended_before_anything_is_held() -> None:
+    """Whoever ends it takes nothing out of service, and waits for no drain of a day."""
+    [play] = yaml.safe_load(PLAYBOOK.with_name("burn_in.yml").read_text(encoding="utf-8"))
+    [ends] = [at for at, one in enumerate(play["tasks"]) if "burn_in_stop" in str(one.get("when"))]
+    done = [next(iter(one.keys() - {"name", "register", "run_once"})) for one in play["tasks"][ends]["block"]]
+    assert done == ["gpufleet.baremetal.soak_gate", "gpufleet.baremetal.gate_wait", "ansible.builtin.meta"]
+    assert "rescue" not in play["tasks"][ends] and ends < [("rescue" in one) for one in play["tasks"]].index(True)
 
 
 def test_v9_the_playbook_gives_the_reason_that_the_report_knows() -> None:

@@ -120,6 +120,30 @@ def test_t1_a_host_takes_part_that_came_so_far(tmp_path: Path, result: Any, take
     assert ("gpu002" in hosts(batch.asked[0])) is takes_part
 
 
+@pytest.mark.parametrize(
+    ("judged", "read", "takes_part"),
+    [
+        ({"changed": True}, {"failed": True}, True),
+        ({"skipped": True}, {"changed": True}, True),
+        ({"skipped": True}, {"failed": True}, False),
+        ({"skipped": True}, {"skipped": True}, False),
+        ({"skipped": True}, None, False),
+        ({"failed": True}, {"changed": True}, False),
+        # It ended before that task.
+        (None, {"changed": True}, False),
+    ],
+)
+def test_of_several_results_the_first_counts_that_a_host_did_not_skip(
+    tmp_path: Path, judged: Any, read: Any, takes_part: bool
+) -> None:
+    good = {"judged": {"changed": False}, "read": {"changed": False}}
+    batch = Batch(tmp_path, gpu001=good, gpu003=good, gpu002={"judged": judged, "read": read})
+    batch.run(after=["judged or read"])
+    assert ("gpu002" in hosts(batch.asked[0])) is takes_part
+    found = batch.run(after=["judged or raed"])
+    assert found["failed"] and "registers raed," in found["msg"], "each of them is one that some task registers"
+
+
 def test_a_result_that_nobody_registers_is_an_error_that_names_it(tmp_path: Path) -> None:
     batch = Batch(tmp_path, gpu001={"started": {"changed": False}})
     found = batch.run(after=["started", "startet"])

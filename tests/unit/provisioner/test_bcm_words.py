@@ -158,7 +158,7 @@ def test_no_text_ends_a_command_or_begins_one_of_a_shell(text: str) -> None:
     try:
         [command] = record.writes({"node001": {"userdefined1": text or "x"}})
     except ConfigError as exc:
-        assert not text or text not in str(exc) or len(text) < 3, "it may be a secret"
+        assert not text or text not in str(exc) or len(text.strip()) < 3, "it may be a secret"
         return
     assert not set(command[len("set node001 userdefined1 ") + 1 : -1]) & set("\"'`!;|<>$&(){}[]#^\\\n\r\t*?~")
     assert command.count('"') == 2

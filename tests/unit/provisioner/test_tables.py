@@ -29,7 +29,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Co
 FACTS = {
     "bcm": ("image_current",),
     "ironic": ("inspected", "image_current", "same_deploy_interface"),
-    "maas": ("image_current",),
+    "maas": ("image_current", "overridden"),
     "warewulf": ("image_current", "booted"),
     "xcat": ("image_current",),
 }

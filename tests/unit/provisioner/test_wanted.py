@@ -5,9 +5,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import Image, of_batch
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import names
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import Image, of_batch, of_task
 
 IMAGE = {"name": "hpc", "version": "1.4", "url": "http://x/hpc", "sha256": "a" * 64}
 
@@ -27,6 +30,22 @@ def test_t1_an_entry_of_a_batch_is_read_whole() -> None:
         assert found.runs == frozenset({"r1"}) and found.run == "r2" and found.erase is erase
         assert found.image is not None and found.image.deploy_id == "d1"
     assert of_batch({"host": "n1"}, {}, "memory", ()).runs is None
+
+
+def test_only_what_is_asked_for_work_is_told_as_work() -> None:
+    for state in names.STATES:
+        params = {"name": "n1", "state": state}
+        assert of_task(params, "memory", (), "n1").work == (state in names.WORKS)
+    assert not of_batch({"host": "n1"}, {"until": "settled"}, "memory", ()).work
+
+
+@pytest.mark.parametrize("driver", ["owners=x", '{"owners": ["x"]}', ["owners"], {"ironic": "owners"}])
+def test_what_is_said_to_a_driver_and_is_no_mapping_is_that_host_s_own_fault(driver: Any) -> None:
+    found = of_batch({"host": "n1", "driver": driver}, {}, "ironic", ())
+    assert found.unread is not None and "no mapping" in str(found.unread) and found.extras == {}
+    with pytest.raises(ConfigError, match="no mapping"):
+        of_task({"name": "n1", "driver": driver}, "ironic", (), "n1")
+    assert of_batch({"host": "n1", "driver": {}}, {}, "ironic", ()).unread is None
 
 
 @pytest.mark.parametrize("key", ["name", "version", "url"])

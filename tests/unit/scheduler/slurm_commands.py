@@ -54,19 +54,34 @@ def _scontrol(world: dict[str, Any], asked: list[str], shown_all: bool) -> Ended
         return _nodes(world, asked[2].split(",") if asked[2:] else list(world["nodes"]), shown_all)
     if asked[:2] == ["show", "reservation"]:
         return _lines(world["reservations"] or "No reservations in the system")
+    if asked[:2] == ["show", "topology"]:
+        return _topology(world, asked[2] if asked[2:] else "")
+    if asked[:2] == ["show", "partition"]:
+        return _lines(*world["partitions"])
+    if asked == ["reconfigure"]:
+        # What becomes of each in turn: exit status, what is said, and the topologies that slurmctld goes by afterwards.
+        status, said, now = world["reconfigured"].pop(0) if world["reconfigured"] else (0, "", {})
+        world["topologies"].update(now)
+        return status, "", said
     if asked[:2] == ["show", "config"]:
         head = []
         if "ahead" in world:  # by so many seconds; a world without it tells no time
             now = time.localtime(time.time() + world["ahead"])
             head = [time.strftime("Configuration data as of %Y-%m-%dT%H:%M:%S", now)]
         return _lines(*head, *(f"{key:<24}= {value}" for key, value in world["config"].items()))
-    settings = dict(word.split("=", 1) for word in asked[1:])
-    node = world["nodes"][settings["NodeName"]]
-    if settings["State"] == "RESUME":
-        node.update(state="IDLE", reason="", by="")
-    else:
-        node.update(state="IDLE+DRAIN", reason=settings["Reason"], by="root")
-    return _lines()
+    return _update(world, dict(word.split("=", 1) for word in asked[1:]))
+
+
+def _update(world: dict[str, Any], settings: dict[str, str]) -> Ended:
+    """Where one of several names is wrong, the others are updated all the same."""
+    names = settings["NodeName"].split(",")
+    for node in (world["nodes"][name] for name in names if name in world["nodes"]):
+        if settings["State"] == "RESUME":
+            node.update(state="IDLE", reason="", by="")
+        else:
+            node.update(state="IDLE+DRAIN", reason=settings["Reason"], by="root")
+    known = all(name in world["nodes"] for name in names)
+    return (0, "", "") if known else (1, "", "slurm_update error: Invalid node name specified\n")
 
 
 def _nodes(world: dict[str, Any], names: list[str], shown_all: bool) -> Ended:
@@ -83,6 +98,14 @@ def _nodes(world: dict[str, Any], names: list[str], shown_all: bool) -> Ended:
         reached = f"NodeAddr={node.get('address', name)} NodeHostName={node.get('host_name', name)}"
         lines.append(f"NodeName={name} Arch=x86_64 {reached}{sent} State={node['state']} BootTime={booted}{reason}")
     return _lines(*lines, status=status)
+
+
+def _topology(world: dict[str, Any], name: str) -> Ended:
+    """Exit status 0 whatever becomes of it: also where there is none, and where slurmctld does not answer."""
+    lines = world["topologies"].get(name, [])
+    if isinstance(lines, str):
+        return 0, "", f"{lines}\n"
+    return _lines(*lines) if lines else (0, "", "scontrol: error: No topology information available\n")
 
 
 def _squeue(world: dict[str, Any], argv: list[str], shown_all: bool) -> Ended:
@@ -114,6 +137,7 @@ def install(folder: Path, **world: Any) -> Path:
         "PrivateData": "none",
     }
     empty = {"nodes": {}, "jobs": [], "reservations": "", "config": config, "after": {}, "levels": {}, "calls": []}
+    empty.update(topologies={}, partitions=[], reconfigured=[])
     file.write_text(json.dumps({**empty, **world}), encoding="utf-8")
     file.chmod(0o666)
     for command in COMMANDS:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -154,3 +155,59 @@ def test_a_command_that_was_ended_before_it_answered_is_no_answer(world: World, 
     (tmp_path / "bin" / "scontrol").write_text("#!/bin/sh\nkill -9 $$\n")
     with pytest.raises(Unreachable, match="signal 9"):
         Slurm({}).states(["n1"])
+
+
+def test_of_several_one_that_changed_meanwhile_is_spared(world: World) -> None:
+    """One write for all the others."""
+    names = ["n1", "n2", "n3"]
+    file = world(nodes=dict.fromkeys(names, FREE))
+    driver = Slurm({})
+    views = driver.states(names)
+    change(file, nodes={"n1": FREE, "n2": {"state": "IDLE+DRAIN", "reason": "mine", "by": "jane"}, "n3": FREE})
+    failed = driver.hold_each([(views[name], TOKEN, WORK) for name in names])
+    assert {name: type(exc) for name, exc in failed.items()} == {"n2": Changed} and failed["n2"].node == "n2"
+    told = json.loads(file.read_text())["nodes"]
+    assert {name: node["reason"] for name, node in told.items()} == {"n1": TOKEN, "n2": "mine", "n3": TOKEN}
+    assert [call for call in asked(file) if "update" in call] == [
+        f"scontrol update NodeName=n1,n3 State=DRAIN Reason={TOKEN}"
+    ]
+
+
+def test_of_several_one_that_is_gone_spoils_no_other(world: World, tmp_path: Path) -> None:
+    """It is taken out of Slurm right before the write, which Slurm then does for the others alone, and fails."""
+    names = ["n1", "n2", "n3"]
+    file = world(nodes=dict.fromkeys(names, FREE))
+    driver = Slurm({})
+    views = driver.states(names)
+    script = tmp_path / "bin" / "scontrol"
+    gone = f'import json, pathlib; p = pathlib.Path({str(file)!r}); w = json.loads(p.read_text()); w["nodes"].pop("n2")'
+    (tmp_path / "gone.py").write_text(f"{gone}; p.write_text(json.dumps(w))\n")
+    once = f"mv {tmp_path}/gone.py {tmp_path}/done.py && {sys.executable} {tmp_path}/done.py"
+    script.write_text(script.read_text().replace("exec", f'case "$*" in *"update"*) {once};; esac\nexec'))
+    failed = driver.hold_each([(views[name], TOKEN, WORK) for name in names])
+    assert {name: type(exc) for name, exc in failed.items()} == {"n2": Changed}
+    assert {view.reason for view in Slurm({}).states(["n1", "n3"]).values()} == {TOKEN}
+    assert len([call for call in asked(file) if "update" in call]) == 1, "what it has reached is not sent again"
+
+
+def test_holds_for_several_reasons_are_a_write_for_each(world: World) -> None:
+    file = world(nodes=dict.fromkeys(("n1", "n2", "n3"), FREE))
+    driver = Slurm({})
+    views = driver.states(["n1", "n2", "n3"])
+    tokens = {"n1": TOKEN, "n2": "gpufleet:run1:other", "n3": TOKEN}
+    assert driver.hold_each([(view, tokens[name], WORK) for name, view in views.items()]) == {}
+    assert [call.split()[2] for call in asked(file) if "update" in call] == ["NodeName=n1,n3", "NodeName=n2"]
+    assert driver.resume_each(list(driver.states(["n1", "n2", "n3"]).values())) == {}
+    assert {node["state"] for node in json.loads(file.read_text())["nodes"].values()} == {"IDLE"}
+
+
+def test_a_slurm_that_is_away_is_so_for_all_and_told_once(world: World, tmp_path: Path) -> None:
+    file = world(nodes=dict.fromkeys(("n1", "n2"), FREE))
+    driver = Slurm({})
+    views = driver.states(["n1", "n2"])
+    script = tmp_path / "bin" / "scontrol"
+    told = "echo 'slurm_update error: Unable to contact slurm controller (connect failure)' >&2; exit 1"
+    script.write_text(script.read_text().replace("exec", f'case "$*" in *"update"*) {told};; esac\nexec'))
+    failed = driver.hold_each([(view, TOKEN, WORK) for view in views.values()])
+    assert {name: type(exc) for name, exc in failed.items()} == {"n1": Unreachable, "n2": Unreachable}
+    assert not [call for call in asked(file) if "update" in call]

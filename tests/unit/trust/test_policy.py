@@ -113,8 +113,8 @@ def test_v9_a_littleof_no_gate_is_an_error_that_names_its_place(tmp_path: Path) 
 def test_v9_a_required_gate_that_no_node_can_pass_is_an_error_that_names_its_place(tmp_path: Path, name: str) -> None:
     """Mistyped it would quarantine node after node; what looks at no node passes for none."""
     names = ("collective_gate", "cpu_memory_gate", "dcgm_gate", "gate_outliers", "gpu_bandwidth_gate", "gpu_burn_gate")
-    more = ("gpu_state_gate", "image_verify", "kernel_log_gate", "network_gate", "storage_gate", "training_gate")
-    gates = ", ".join([*names, *more])
+    more = ("gpu_state_gate", "image_verify", "kernel_log_gate", "network_gate", "pair_gate", "soak_gate")
+    gates = ", ".join([*names, *more, "storage_gate", "training_gate"])
     told = f"required_gates: {name}: not a gate of the collection ({gates})"
     content = f"schema: 1\nrequired_gates:\n  - image_verify\n  - {name}\n"
     for given in (

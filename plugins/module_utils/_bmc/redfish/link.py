@@ -81,6 +81,14 @@ def prepare_tls() -> None:
         _SPARE.append(ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT))
 
 
+def _empty() -> ssl.SSLContext:
+    """The one to spare goes to whichever thread comes first."""
+    try:
+        return _SPARE.pop()
+    except IndexError:
+        return ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+
+
 @lru_cache(maxsize=32)
 def tls_context(ca_path: str | None, verify: bool) -> ssl.SSLContext:
     """The context for a CA file; made once a process, so the action makes the usual one before its workers fork.
@@ -94,7 +102,7 @@ def tls_context(ca_path: str | None, verify: bool) -> ssl.SSLContext:
         return context
     if not ca_path:
         return ssl.create_default_context()
-    context = _SPARE.pop() if _SPARE else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context = _empty()
     try:
         context.load_verify_locations(cafile=ca_path)
     except (OSError, ssl.SSLError) as exc:

@@ -17,7 +17,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish import answers, select
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish.broken_off import BrokenOff
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._broken_off import BrokenOff
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
     AuthFailed,
     BadAnswer,

@@ -10,12 +10,10 @@ from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.collective.judge import required
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.collective.section import floors_of
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.collective.section import TOOLS, floors_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.passed import Line, Own
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.wanted import wanted_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import NODE, PASS
-
-TOOLS = ("nccl-tests",)
 
 
 def asked(profile: Mapping[str, Any], tests: Sequence[str]) -> dict[str, Any]:
@@ -45,10 +43,8 @@ def lacking(profile: Mapping[str, Any], tests: Sequence[str], verdict: Mapping[s
 def own(profile: Mapping[str, Any], tests: Sequence[str]) -> Own:
     """What a pass says that lacks nothing."""
     wanted = wanted_of(profile)
+    floors = floors_of(wanted, tests)
     return Own(
-        {
-            (row.id, NODE): Line(row.wanted, row.source, row.unit, row.known)
-            for row in required(wanted, floors_of(wanted, tests))
-        },
-        TOOLS,
+        {(row.id, NODE): Line(row.wanted, row.source, row.unit, row.known) for row in required(wanted, floors)},
+        (TOOLS[floors[0].library],),
     )

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, gpufleet.baremetal contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Reads the table that nccl-tests prints, of 2020 to 2.19. PRIVATE to the collection.
+"""Reads the table that nccl-tests, of 2020 to 2.19, and rccl-tests print. PRIVATE to the collection.
 
 Three generations are known: with a column ``error``, with ``root`` and ``#wrong`` (2.13), and with ``#iters`` (2.17);
 each may carry the rank's name before each line, as mpirun and srun put it there.
@@ -19,6 +19,8 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import
 
 _TAG = re.compile(r"^\[\d+(?:,\d+)?\](?:<std(?:out|err)>)?:?\s?")
 _RANK = re.compile(r"^#\s+Rank\s+(\d{1,6})\s+(?:Group\s+\d+\s+)?Pid\s+\d+\s+on\s+(\S+)\s+device\s+(\d{1,4})\s")
+#: RCCL calls itself so, each rank once, and says what it was built of on the lines after it.
+_VERSION = re.compile(r"^[NR]CCL version\s*:?\s+(?=\S)")
 _HEADER = re.compile(r"^#\s+size\s+count\s+type\s")
 _BOUNDS = re.compile(r"^#\s*Out of bounds values\s*:\s*(\d+)\s+(\w+)")
 _AVERAGE = re.compile(r"^#\s*Avg bus bandwidth\s*:\s*(\S+)(?:\s+(\w+))?")
@@ -63,8 +65,8 @@ def read(text: str) -> Seen:
             _rank(seen, int(rank.group(1)), (rank.group(2), int(rank.group(3))))
         elif _HEADER.match(line):
             headers.append(line.lstrip("#").split())
-        elif line.startswith("NCCL version "):
-            seen.version = line.split()[2].partition("+")[0]
+        elif _VERSION.match(line):
+            seen.version = seen.version or short(_VERSION.sub("", line).partition("+")[0], 40)
         elif line.startswith("#"):
             _footer(seen, line)
         elif headers and _tabular(line.split()):

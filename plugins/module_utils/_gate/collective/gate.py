@@ -1,7 +1,9 @@
 # Copyright (c) 2026, gpufleet.baremetal contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The collective gate: runs nccl-tests over the GPUs of this node and judges it. PRIVATE to the collection.
+"""The collective gate: runs nccl-tests or rccl-tests over the GPUs of this node and judges it. PRIVATE.
+
+PRIVATE to the collection.
 
 Runs on nodes: standard library only.
 """
@@ -20,6 +22,8 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.collectiv
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.collective.document import read
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.collective.section import (
     ENVIRONMENT,
+    TOOLS,
+    VENDORS,
     Floor,
     floors_of,
 )
@@ -58,13 +62,14 @@ def _look(params: Mapping[str, Any], ctx: Context, begun: Begun) -> Result:
         if not free:
             return answer({**begun.unmeasured(TEXT, BUSY), "argv": calls[0]})
         runs = [_run(call, floor, end) for floor, call in zip(floors, calls)]
-    sheet = judging.begin(wanted, floors, on_bus(wanted, str(params.get("pci_path") or _PCI)))
+    library = floors[0].library
+    sheet = judging.begin(wanted, floors, on_bus(wanted, str(params.get("pci_path") or _PCI), VENDORS[library]))
     documents = [read(one.text) for one in runs]
     for floor, seen, done in zip(floors, documents, runs):
         judging.judge(sheet, seen, done, wanted, floor)
     kept = evidence.save(sheet, params, ctx, lambda: {"gate": GATE, "runs": [one.as_evidence() for one in runs]})
     version = next((seen.version for seen in documents if seen.version), "")
-    tool = Tool("nccl-tests", version, [word for call in calls for word in call])
+    tool = Tool(TOOLS[library], version, [word for call in calls for word in call])
     verdict = begun.verdict(sheet, tool, digest(*(part for one in runs for part in one.parts())))
     return answer(verdict, evidence_path=kept)
 

@@ -9,12 +9,12 @@ Runs on nodes: standard library only.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import short
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.collective.document import Seen
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.collective.section import Floor
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.ended import ENDED, record_end
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.required import Required, demand
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.wanted import Wanted
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._process import Run
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import (
@@ -31,33 +31,22 @@ _STEADY = 0.9
 _OWN = "own rule"
 
 
-class Required(NamedTuple):
-    """One cell that must be there."""
-
-    id: str
-    wanted: Any
-    unit: str
-    source: str
-    known: Any = None
-
-
 def required(wanted: Wanted, floors: Sequence[Floor]) -> Iterator[Required]:
     """All of the node: nccl-tests tells no figure of a single GPU."""
-    yield Required(ENDED, "exit [0]", "", "own rule: an unknown end is none", "exit 0")
-    yield Required("device_id", wanted.gpu_count, "", "sysfs", wanted.gpu_count)
+    yield Required(ENDED, NODE, "exit [0]", "", "own rule: an unknown end is none", "exit 0")
+    yield Required("device_id", NODE, wanted.gpu_count, "", "sysfs", wanted.gpu_count)
     for floor in floors:
-        yield Required(f"{floor.name}.ranks", wanted.gpu_count, "", wanted.gpu_count_source, wanted.gpu_count)
-        yield Required(f"{floor.name}.sizes", floor.largest, "bytes", floor.source, floor.largest)
-        yield Required(f"{floor.name}.wrong", 0, "values", _OWN, 0)
-        yield Required(f"{floor.name}.busbw", floor.minimum, floor.unit, floor.source)
-        yield Required(f"{floor.name}.steady", _STEADY, "of the best size", _OWN)
+        yield Required(f"{floor.name}.ranks", NODE, wanted.gpu_count, "", wanted.gpu_count_source, wanted.gpu_count)
+        yield Required(f"{floor.name}.sizes", NODE, floor.largest, "bytes", floor.source, floor.largest)
+        yield Required(f"{floor.name}.wrong", NODE, 0, "values", _OWN, 0)
+        yield Required(f"{floor.name}.busbw", NODE, floor.minimum, floor.unit, floor.source)
+        yield Required(f"{floor.name}.steady", NODE, _STEADY, "of the best size", _OWN)
 
 
 def begin(wanted: Wanted, floors: Sequence[Floor], on_bus: int) -> Sheet:
     """on_bus: how many GPUs of the SKU the kernel knows; nccl-tests tells no device ids."""
     sheet = Sheet()
-    for row in required(wanted, floors):
-        sheet.require(row.id, NODE, wanted=row.wanted, unit=row.unit, source=row.source)
+    demand(sheet, required(wanted, floors))
     fits = on_bus == wanted.gpu_count
     if not fits:
         text = f"the kernel knows {on_bus} GPUs of the profile {wanted.sku}, which counts {wanted.gpu_count}"

@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.collective.section import NAME
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.collective.section import NAME, NCCL, TOOLS
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.shown import Measured, Measures
 
 #: As the section writes the unit of a floor.
@@ -31,12 +31,14 @@ def read(verdict: Mapping[str, Any]) -> dict[str, Measured]:
     ranks = {row["id"]: row["measured"] for row in verdict["checks"] if row["id"].endswith(_RANKS)}
     if len(programs) != len(rows):
         return {}
+    libraries = [library for library, tool in TOOLS.items() if tool == verdict["tool"]["name"] and library != NCCL]
     found = {}
     for program, (row, unit) in zip(programs, rows):
         name = row["id"][: -len(_CELL)]
         if unit:
             sizes = {"from_gib": int(unit.group(1)), "to_gib": int(unit.group(2))}
             told = {"name": name, "program": program, "algorithm": unit.group(3), **sizes}
+            told.update({"library": libraries[0]} if libraries else {})
             found[name] = Measured(told, float(row["measured"]), row["unit"], int(ranks[name + _RANKS]))
     return found
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.floors import chosen
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.on_bus import AMD, NVIDIA
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.wanted import Wanted
 
 NAME = "collective"
@@ -23,6 +24,11 @@ ENVIRONMENT: Mapping[str, Mapping[str, str]] = {
     "ring": {"NCCL_ALGO": "RING", "NCCL_NVLS_ENABLE": "0"},
     "nvls": {"NCCL_ALGO": "NVLS", "NCCL_NVLS_ENABLE": "1"},
 }
+NCCL, RCCL = "nccl", "rccl"
+#: By library whose tests measure it, and who made the GPUs. Both have one shape, and RCCL heeds the variables of NCCL;
+#: no switch adds up between GPUs of AMD.
+TOOLS: Mapping[str, str] = {NCCL: "nccl-tests", RCCL: "rccl-tests"}
+VENDORS: Mapping[str, str] = {NCCL: NVIDIA, RCCL: AMD}
 GIB = 2**30
 
 
@@ -37,6 +43,7 @@ class Floor:
     largest: int
     minimum: float
     source: str
+    library: str = NCCL
 
     @property
     def sizes(self) -> list[int]:
@@ -59,18 +66,21 @@ def _read(section: Mapping[str, Any]) -> tuple[Floor, ...]:
             int(row["to_gib"]) * GIB,
             float(row["minimum"]),
             str(row["source"]),
+            str(row.get("library") or NCCL),
         )
         for row in section["tests"]
     )
-    if not floors or any(
-        one.minimum <= 0
-        or one.algorithm not in ENVIRONMENT
-        or not GIB <= one.smallest <= one.largest
-        or one.largest not in one.sizes
-        for one in floors
-    ):
+    if len({one.library for one in floors}) > 1:
+        raise ValueError("collectives of two libraries, and a node has GPUs of one maker")
+    if not floors or not all(map(usable, floors)):
         raise ValueError("a collective without a minimum, an algorithm or sizes")
     return floors
+
+
+def usable(one: Floor) -> bool:
+    """Can it be run and judged by?"""
+    run = one.algorithm in ENVIRONMENT and one.library in TOOLS and (one.library, one.algorithm) != (RCCL, "nvls")
+    return run and one.minimum > 0 and GIB <= one.smallest <= one.largest and one.largest in one.sizes
 
 
 def floors_of(wanted: Wanted, names: Sequence[str] = ()) -> list[Floor]:

@@ -30,7 +30,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.passed im
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.wanted import wanted_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import NODE, PASS
 
-TOOLS = ("stress-ng", "kernel")
+TOOLS = ("stress-ng", "HPL", "stress-ng and HPL", "kernel")
 #: Cells of which a pass has just the value that was wanted.
 _SURE = (THREADS, SOCKETS, NODES, CONTROLLERS, UNCORRECTED)
 Cell = tuple[str, str]
@@ -68,12 +68,13 @@ def _limits(section: Section) -> dict[Cell, tuple[float, float]]:
     found: dict[Cell, tuple[float, float]] = {(MEMORY, NODE): limits(machine)}
     if machine.machine_checks is not None:
         found[CHECKS, NODE] = (0, machine.machine_checks)
-    if section.loads:
+    if section.loads or section.solves:
         found.update({(CORRECTED, entity): (0, machine.corrected) for entity in machine.entities})
     for load in section.loads:
         found[load.cell, NODE] = (1e-9 if load.minimum is None else load.minimum, float("inf"))
         if load.memory:
             found[load.filled_cell, NODE] = (max(1e-9, load.least(machine)), float("inf"))
+    found.update({(one.cell, NODE): (one.minimum, float("inf")) for one in section.solves})
     return found
 
 

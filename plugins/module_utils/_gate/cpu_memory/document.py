@@ -14,11 +14,11 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass, field
 from typing import Optional
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import short
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.cpu_memory.section import VM, Load
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.cpu_memory.seen import Seen
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._process import Run
 
 #: Of the time that was asked for so much must have been measured, and of the memory so much filled.
@@ -35,16 +35,6 @@ _COUNTED = re.compile(r"(skipped|failed|metrics untrustworthy): ([1-9]\d*)\b")
 _CALL = re.compile(r"\berrno=\d+|out of memory|alloc failed|mmap failed")
 #: What makes the result of a load no result of this machine's.
 _LEFT_OUT = re.compile(r"skipp|gave up|not implemented|unsupported|no available memory|terminated|killed", re.I)
-
-
-@dataclass
-class Seen:
-    """wrong: results that it found wrong. rate: None where nobody knows it."""
-
-    version: str = ""
-    rate: Optional[float] = None
-    wrong: list[str] = field(default_factory=list)
-    problems: list[str] = field(default_factory=list)
 
 
 def command(stress_ng: str, load: Load, instances: int, size: int) -> list[str]:

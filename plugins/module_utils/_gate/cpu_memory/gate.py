@@ -18,7 +18,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate import ev
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.alone import BUSY, TEXT, alone
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.begun import Begun, begin
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.cpu_memory import judge as judging
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.cpu_memory import loads
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.cpu_memory import loads, solved
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.cpu_memory.machine import (
     Counted,
     counted,
@@ -77,8 +77,8 @@ def cpu_memory_gate(params: Mapping[str, Any], ctx: Context) -> Result:
 
 def _look(params: Mapping[str, Any], ctx: Context, begun: Begun) -> Result:
     section = section_of(begun.wanted, list(params.get("tests") or []))
-    names = ", ".join(load.name for load in section.loads)
-    if section.loads and not ctx.may_write(f"load CPUs and memory with stress-ng: {names}", destructive=True):
+    names = ", ".join(section.names)
+    if names and not ctx.may_write(f"load CPUs and memory: {names}", destructive=True):
         return answer(begun.unmeasured(_DRY, "check_mode"))
     end = time.monotonic() + float(params.get("timeout") or 1800)
     look = _Look(params, ctx, section, end, judging.begin(section))
@@ -88,7 +88,7 @@ def _look(params: Mapping[str, Any], ctx: Context, begun: Begun) -> Result:
     before = look.counted()
     judging.counts(look.sheet, section.machine, before)
     # What is broken needs no load to show it.
-    if section.loads and look.sheet.verdict != FAIL:
+    if names and look.sheet.verdict != FAIL:
         _loaded(look)
         judging.grown(look.sheet, section.machine, before, look.counted())
     return _told(look, begun)
@@ -106,6 +106,11 @@ def _loaded(look: _Look) -> None:
             look.version = look.version or taken.seen.version
             look.runs += [taken.run] if taken.run else []
             look.told.append(dict(taken.saw))
+        hpl = [str(word) for word in look.params.get("hpl") or ["xhpl"]]
+        for one in solved.take(look.section.solves, hpl, look.end):
+            solved.judge(look.sheet, one)
+            look.version = look.version or one.seen.version
+            look.runs.append(one.run)
 
 
 def _told(look: _Look, begun: Begun) -> Result:
@@ -117,5 +122,6 @@ def _told(look: _Look, begun: Begun) -> Result:
     )
     parts = [part for one in look.runs for part in one.parts()]
     argv = list(look.runs[0].argv) if look.runs else []
-    tool = Tool("stress-ng" if look.section.loads else "kernel", look.version, argv)
+    tools = [*(["stress-ng"] if look.section.loads else []), *(["HPL"] if look.section.solves else [])]
+    tool = Tool(" and ".join(tools) or "kernel", look.version, argv)
     return answer(begun.verdict(look.sheet, tool, digest(canonical(look.told), *parts)), evidence_path=kept)

@@ -9,7 +9,7 @@ PRIVATE to the collection. Runs on nodes: standard library only.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple, Optional
+from typing import Any, Optional
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import short
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.cpu_memory.machine import (
@@ -19,6 +19,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.cpu_memor
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.cpu_memory.section import Load, Machine, Section
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.ended import ENDED
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.required import Required, demand
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import (
     FAIL,
     INCONCLUSIVE,
@@ -39,16 +40,6 @@ _KIB_IN_GIB = 1 << 20
 _EDAC = "own rule: of what could not be corrected each one counts"
 
 
-class Required(NamedTuple):
-    """One cell that must be there."""
-
-    id: str
-    entity: str
-    wanted: Any
-    unit: str
-    source: str
-
-
 def required(section: Section) -> Iterator[Required]:
     machine = section.machine
     source = machine.source
@@ -62,7 +53,7 @@ def required(section: Section) -> Iterator[Required]:
         yield Required(UNCORRECTED, entity, 0, "since the driver was loaded", _EDAC)
     if machine.machine_checks is not None:
         yield Required(CHECKS, NODE, machine.machine_checks, "since boot", source)
-    if section.loads:
+    if section.loads or section.solves:
         yield Required(ENDED, NODE, "exit [0]", "", "own rule: an unknown end is none")
         for entity in machine.entities:
             yield Required(CORRECTED, entity, machine.corrected, "under load", source)
@@ -70,6 +61,8 @@ def required(section: Section) -> Iterator[Required]:
         yield Required(load.cell, NODE, wanted_of(load), load.unit, load.source)
         if load.memory:
             yield Required(load.filled_cell, NODE, load.least(machine), "GiB", load.source)
+    for one in section.solves:
+        yield Required(one.cell, NODE, one.minimum, one.unit, one.source)
 
 
 def wanted_of(load: Load) -> Any:
@@ -78,8 +71,7 @@ def wanted_of(load: Load) -> Any:
 
 def begin(section: Section) -> Sheet:
     sheet = Sheet()
-    for row in required(section):
-        sheet.require(row.id, row.entity, wanted=row.wanted, unit=row.unit, source=row.source)
+    demand(sheet, required(section))
     return sheet
 
 

@@ -15,7 +15,6 @@ from typing import Any, Optional
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.cpu_memory.document import (
     LONG_ENOUGH,
-    Seen,
     command,
     read,
 )
@@ -32,6 +31,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.cpu_memor
     Machine,
     Section,
 )
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.cpu_memory.seen import Seen
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.ended import record_end
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._process import Run, run
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import (

@@ -11,8 +11,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Optional
+from typing import Any, Optional, Union
 
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.cpu_memory.linpack import Solve, solves_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.floors import chosen
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.wanted import Wanted
 
@@ -86,10 +87,16 @@ class Load:
 class Section:
     machine: Machine
     loads: tuple[Load, ...]
+    solves: tuple[Solve, ...] = ()
 
     @property
     def tests(self) -> list[str]:
-        return sorted([HEALTH, *(load.name for load in self.loads)])
+        return sorted([HEALTH, *self.names])
+
+    @property
+    def names(self) -> list[str]:
+        """What is run."""
+        return [*(load.name for load in self.loads), *(one.name for one in self.solves)]
 
 
 def _machine(section: Mapping[str, Any]) -> Machine:
@@ -151,7 +158,16 @@ def section_of(wanted: Wanted, names: Sequence[str] = ()) -> Section:
     :raises ConfigError: where the profile has no such section, or no load that is named.
     """
     machine = wanted.section(NAME, _machine)
-    loads = [name for name in names if name != HEALTH]
-    if names and not loads:
+    asked = [name for name in names if name != HEALTH]
+    if names and not asked:
         return Section(machine, ())
-    return Section(machine, tuple(chosen(wanted, NAME, _loads, loads)))
+    found = chosen(wanted, NAME, _all, asked)
+    loads = tuple(one for one in found if isinstance(one, Load))
+    return Section(machine, loads, tuple(one for one in found if isinstance(one, Solve)))
+
+
+def _all(section: Mapping[str, Any]) -> tuple[Union[Load, Solve], ...]:
+    loads, solves = _loads(section), solves_of(section)
+    if {load.name for load in loads} & {one.name for one in solves} or HEALTH in {one.name for one in solves}:
+        raise ValueError("a load and a system of one name")
+    return (*loads, *solves)

@@ -15,6 +15,7 @@ from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.grid import required
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.health import CELL, HEALTHY
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.options import Version, parse_version
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.tests import WantedTest, wanted_tests
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.passed import Line, Own
@@ -31,13 +32,14 @@ _GPU = re.compile(r"GPU (0|[1-9][0-9]{0,3})")
 Passed = Mapping[tuple[str, str], Any]
 
 
-def question(profile: Mapping[str, Any], level: int, tests: Sequence[str]) -> dict[str, Any]:
-    """What was asked, as far as the grid depends on it."""
+def question(profile: Mapping[str, Any], level: int, tests: Sequence[str], *, watched: bool = False) -> dict[str, Any]:
+    """What was asked, as far as the grid depends on it. watched: DCGM's health watches as well."""
     gpu, rows = profile["gpu"], profile["dcgm"]["tests"]
     kept = [{"source": "", **{key: row[key] for key in _OF_A_TEST if key in row}} for row in rows]
     return {
         "level": int(level),
         "tests": [str(name) for name in tests],
+        **({CELL: True} if watched else {}),
         "profile": {
             "schema": profile["schema"],
             "sku": profile["sku"],
@@ -65,10 +67,15 @@ def asked(question: Mapping[str, Any], verdict: Mapping[str, Any]) -> dict[str, 
     elif verdict["verdict"] == FAIL:
         of_it = wanted_tests(wanted, int(question["level"]), names, parse_version(verdict["tool"]["version"]))
         kept = {test.name for test in of_it} | {str(row["id"]).split(".")[1] for row in _diagnosed(verdict)}
+    watched = _watched(question) and (verdict["verdict"] != PASS or (CELL, NODE) in _passed(verdict))
     return {
         "level": 0 if names else int(question["level"]),
-        "tests": sorted(test.name for test in tests if test.name in kept),
+        "tests": sorted([test.name for test in tests if test.name in kept] + [CELL] * watched),
     }
+
+
+def _watched(question: Mapping[str, Any]) -> bool:
+    return bool(question.get(CELL))
 
 
 def _diagnosed(verdict: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -124,6 +131,8 @@ def lacking(verdict: Mapping[str, Any], asked: Mapping[str, Any]) -> str:
         return f"it names {len(numbers)} GPUs{other}, and the profile {wanted.sku} counts {wanted.gpu_count}"
     if not tests:
         return "it was asked for no test"
+    if _watched(asked) and passed.get((CELL, NODE)) != HEALTHY:
+        return "what DCGM's health watches say is not in it"
     if passed.get(("gpu_count", NODE)) != wanted.gpu_count or passed.get(("exit_status", NODE)) != 0:
         return "the number of GPUs or the end of the tool is not what it must be"
     # Where the version is not known every test is wanted.
@@ -144,7 +153,7 @@ def own(verdict: Mapping[str, Any], asked: Mapping[str, Any]) -> Own:
             (row.id, row.entity): Line(
                 row.wanted, row.source or "profile", known=None if row.id == "device_id" else row.wanted
             )
-            for row in required(wanted, tests, numbers, shape)
+            for row in required(wanted, tests, numbers, shape, watched=_watched(asked))
         },
         TOOLS,
     )

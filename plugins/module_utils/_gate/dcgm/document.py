@@ -267,14 +267,15 @@ def _test(test: Mapping[str, Any], seen: Diagnosis) -> None:
     if results is not None and not isinstance(results, list):
         seen.problems.append(f"the results of {name} are no list")
         return
+    told: set[str] = {cell.entity for cell in seen.cells if cell.test == name and cell.entity != NODE}
     for result in filter(_is_there, results or []):
         if not isinstance(result, dict):
             seen.problems.append(f"a result of {name} is no object")
             continue
-        told = {cell.entity for cell in seen.cells if cell.test == name and cell.entity != NODE}
         cells = _cells(name, result, seen)
         for entity in sorted(told & {cell.entity for cell in cells}):
             seen.problems.append(f"{entity} stands twice in the test {name}")
+        told |= {cell.entity for cell in cells} - {NODE}
         seen.cells.extend(cells)
     summary = test.get("test_summary")
     if isinstance(summary, dict):

@@ -205,6 +205,7 @@ PHRASES: tuple[tuple[str, int], ...] = (
     ("inforom", 9),
     ("double bit", 4),
     ("double-bit", 4),
+    ("is currently down", 14),
     ("nvlink", 13),
     ("thermal", 40),
     ("bandwidth of gpu", 30),

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from typing import Any, Optional
 
@@ -18,7 +18,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate import evidence
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.alone import BUSY, TEXT, alone
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.begun import Begun, begin
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm import exits, options
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm import exits, health, options
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.discovery import NOT_ASKED, Found, parse
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.document import Diagnosis, read
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.judge import WORDS, judge
@@ -65,8 +65,9 @@ def dcgm_gate(params: Mapping[str, Any], ctx: Context) -> Result:
 def _look(params: Mapping[str, Any], ctx: Context, begun: Begun) -> Result:
     session = _Session(params, ctx, begun.wanted)
     goes_on, loads = bool(params.get("detached")), stresses(params)
-    if (loads or goes_on) and not ctx.may_write(session.announced(), destructive=loads):
-        verdict = begun.unmeasured("not run in check mode: it would load the GPUs, or go on by itself", "check_mode")
+    if (loads or goes_on or params.get(health.CELL)) and not ctx.may_write(session.announced(), destructive=loads):
+        words = "not run in check mode: it would load the GPUs, set watches of DCGM, or go on by itself"
+        verdict = begun.unmeasured(words, "check_mode")
         return answer({**verdict, "argv": session.argv()})
     if goes_on:
         # The same diagnostic in a process of its own.
@@ -106,6 +107,11 @@ class _Session:
         self.runs: list[Run] = []
         self.seen = Diagnosis()
         self._found = NOT_ASKED
+        self._watches = bool(params.get(health.CELL))
+        #: Since when DCGM watches, by the clock of the boot; None where it does not.
+        self._since: Optional[float] = None
+        #: What it did not watch all that time.
+        self._off: set[str] = set()
 
     def announced(self) -> str:
         return f"run {' '.join(self.argv())}"
@@ -128,12 +134,52 @@ class _Session:
         asked = self._run([self._dcgmi, "--version"], timeout=_QUICK_SECONDS)
         self.version = options.parse_version(asked.text)
         if asked.ended in ("missing", "denied"):
-            return judge(Diagnosis(), asked, self._wanted, self._tests())
+            return judge(Diagnosis(), asked, self._wanted, self._tests(), watched=self._watches)
+        if not self._watches:
+            return self._diagnosed()
+        ours = self._watch()
+        sheet = self._diagnosed()
+        said = self._watched()
+        health.judge(sheet, said, None if self._since is None else time.monotonic() - self._since, sorted(self._off))
+        if ours:  # nobody had set them: the host engine is left as it was found
+            self._run([self._dcgmi, "health", "--clear"], timeout=_QUICK_SECONDS)
+        return sheet
+
+    def _watch(self) -> bool:
+        """See that DCGM watches the GPUs; did nobody else want that of it?"""
+        ours = not health.is_set(self._run(self._check(), timeout=_QUICK_SECONDS))
+        done = self._run([self._dcgmi, "health", "-s", "a"], timeout=_QUICK_SECONDS) if ours else None
+        if done is None or (done.ended == "exit" and done.rc == 0):
+            self._since = time.monotonic()
+            self._set()
+        return ours
+
+    def _set(self) -> None:
+        """Whoever set them may have set a part, or does so meanwhile."""
+        fetched = self._run([self._dcgmi, "health", "-f", "-j"], timeout=_QUICK_SECONDS)
+        self._off |= set(health.unset(fetched))
+
+    def _check(self) -> list[str]:
+        return [self._dcgmi, "health", "-c", "-j"]
+
+    def _watched(self) -> Run:
+        """What the watches say, once they can say anything."""
+        since, timeout = self._since, min(health.SECONDS, self._left() - 1)
+        if since is not None:
+            with suppress(DeadlineExceeded):
+                self._ctx.wait(
+                    lambda: time.monotonic() - since, lambda age: age >= health.SECONDS, timeout=timeout, interval=1.0,
+                    wanted="DCGM has watched the GPUs for a minute",
+                )  # fmt: skip
+            self._set()
+        return self._run(self._check(), timeout=_QUICK_SECONDS)
+
+    def _diagnosed(self) -> Sheet:
         done = self._diagnose()
         self.seen = read(done.text)
         self.version = self.version or options.parse_version(self.seen.version)
         self._found = self._discover()
-        sheet = judge(self.seen, done, self._wanted, self._tests(), found=self._found)
+        sheet = judge(self.seen, done, self._wanted, self._tests(), found=self._found, watched=self._watches)
         if sheet.verdict == FAIL:
             sheet = self._once_more(sheet, done)
             self._localise(sheet)
@@ -191,6 +237,8 @@ class _Session:
         second = judge(merged, again, self._wanted, self._tests(), found=self._found)
         if second.verdict != PASS:
             return sheet
+        if self._watches:
+            second.require(health.CELL, NODE, wanted=health.HEALTHY, source=health.SOURCE)
         second.find("dcgm.nvbandwidth.alone", NODE, "nvbandwidth failed in the row and passed alone (DCGM#272)", "none")
         return second
 

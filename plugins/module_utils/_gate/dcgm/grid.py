@@ -11,43 +11,39 @@ Runs on nodes: standard library only.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
 
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm import exits
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm import exits, health
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.options import DEPLOYMENT
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.tests import WantedTest
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.required import Required
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.wanted import Wanted
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import NODE
 
 
-class Required(NamedTuple):
-    """One cell that must be there."""
-
-    id: str
-    entity: str
-    wanted: Any
-    source: str
-
-
-def required(wanted: Wanted, tests: Sequence[WantedTest], gpus: Iterable[int], shape: int) -> Iterator[Required]:
+def required(
+    wanted: Wanted, tests: Sequence[WantedTest], gpus: Iterable[int], shape: int, *, watched: bool = False
+) -> Iterator[Required]:
     """The full grid of tests and entities, each GPU's identity, their count, a clean end.
 
     :param gpus: the numbers of the GPUs, as DCGM counts them.
     :param shape: of the document: 3 up to DCGM 3.x, 4 since then; 0 where there is none.
+    :param watched: were DCGM's health watches asked as well?
     """
     numbers = sorted(gpus)
-    yield Required("exit_status", NODE, 0, exits.EXITS[0].source)
-    yield Required("gpu_count", NODE, wanted.gpu_count, wanted.gpu_count_source)
+    yield Required("exit_status", NODE, 0, "", exits.EXITS[0].source)
+    yield Required("gpu_count", NODE, wanted.gpu_count, "", wanted.gpu_count_source)
+    if watched:
+        yield Required(health.CELL, NODE, health.HEALTHY, "", health.SOURCE, health.HEALTHY)
     for number in numbers:
-        yield Required("device_id", f"GPU {number}", list(wanted.device_ids), "profile")
+        yield Required("device_id", f"GPU {number}", list(wanted.device_ids), "", "profile")
     for test in tests:
         if test.name == "software" and shape == 3:
             for part in DEPLOYMENT:
-                yield Required(f"dcgm.{part}", NODE, "pass", test.source)
+                yield Required(f"dcgm.{part}", NODE, "pass", "", test.source)
         elif test.scope == NODE:
-            yield Required(f"dcgm.{test.name}", NODE, "pass", test.source)
+            yield Required(f"dcgm.{test.name}", NODE, "pass", "", test.source)
         else:
             for number in numbers:
-                yield Required(f"dcgm.{test.name}", f"GPU {number}", "pass", test.source)
+                yield Required(f"dcgm.{test.name}", f"GPU {number}", "pass", "", test.source)
         if shape == 4:
-            yield Required(f"dcgm.{test.name}.summary", NODE, "pass", test.source)
+            yield Required(f"dcgm.{test.name}.summary", NODE, "pass", "", test.source)

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm import exits
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm import exits, health
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.discovery import NOT_ASKED, Found
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.document import Cell, Diagnosis, Fault
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.errors import (
@@ -26,6 +26,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.erro
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.grid import required
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.options import DEPLOYMENT
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.tests import WantedTest
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.required import demand
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.wanted import Wanted
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._process import Run
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import (
@@ -63,16 +64,27 @@ _ENDED = {
 _UNKNOWN_END = ("nobody knows how dcgmi ended", "retest")
 
 
-def judge(seen: Diagnosis, run: Run, wanted: Wanted, tests: Sequence[WantedTest], *, found: Found = NOT_ASKED) -> Sheet:
+def judge(
+    seen: Diagnosis,
+    run: Run,
+    wanted: Wanted,
+    tests: Sequence[WantedTest],
+    *,
+    found: Found = NOT_ASKED,
+    watched: bool = False,
+) -> Sheet:
     """Everything that one run of the diagnostic says.
 
     :param found: the GPUs that DCGM counts elsewhere, for documents that do not say which GPUs they are of.
+    :param watched: will DCGM's health watches be asked as well? What they say is recorded by whoever asks them.
     """
     sheet = Sheet()
     ids = seen.gpu_ids() | set(found.devices)
     if len(ids) < wanted.gpu_count:
         ids = ids | set(range(wanted.gpu_count))
-    _require(sheet, seen, wanted, tests, ids)
+    demand(sheet, required(wanted, tests, ids, seen.shape, watched=watched))
+    if not tests:
+        sheet.unsettled("tests", NODE, "the profile names no DCGM test for this level", "remediate_config")
     if seen.cells or seen.summaries:
         _count(sheet, seen, wanted, found)
         _devices(sheet, seen, wanted, found)
@@ -85,14 +97,6 @@ def judge(seen: Diagnosis, run: Run, wanted: Wanted, tests: Sequence[WantedTest]
     _document(sheet, seen)
     _ending(sheet, run, sheet.verdict)
     return sheet
-
-
-def _require(sheet: Sheet, seen: Diagnosis, wanted: Wanted, tests: Sequence[WantedTest], gpus: Iterable[int]) -> None:
-    """State what must be there."""
-    for row in required(wanted, tests, gpus, seen.shape):
-        sheet.require(row.id, row.entity, wanted=row.wanted, source=row.source)
-    if not tests:
-        sheet.unsettled("tests", NODE, "the profile names no DCGM test for this level", "remediate_config")
 
 
 def _count(sheet: Sheet, seen: Diagnosis, wanted: Wanted, found: Found) -> None:
@@ -237,7 +241,7 @@ def _ending(sheet: Sheet, run: Run, document: str) -> None:
         sheet.record(Check("exit_status", NODE, INCONCLUSIVE, run.ended, 0))
         return
     said = exits.meaning(run.rc)
-    others = [row for row in sheet.rows() if row.id != "exit_status"]
+    others = [row for row in sheet.rows() if row.id not in ("exit_status", health.CELL)]
     complete = all(row.verdict == PASS for row in others)
     verdict = PASS
     if said.kind == exits.OK and document == FAIL:

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any, Optional
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import short
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._once import once
 
 RAN, WAIVED, UNKNOWN_CASE, BROKE = "ran", "waived", "not found", "error"
 _STATUS = {"passed": RAN, "waived": WAIVED, "not found": UNKNOWN_CASE, "error": BROKE, "running": BROKE}
@@ -69,18 +70,11 @@ def read(text: str) -> Seen:
 # -- JSON --------------------------------------------------------------------------------------------------------------
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    made = dict(pairs)
-    if len(made) != len(pairs):
-        raise ValueError("a key stands twice")
-    return made
-
-
 def _json(text: str) -> Seen:
     """One document, with lines around it that are no part of one: it warns of its log's lock before."""
     start = text.find("{")
     try:
-        decoder = json.JSONDecoder(object_pairs_hook=_once)
+        decoder = json.JSONDecoder(object_pairs_hook=once)
         found, end = decoder.raw_decode(text, start)
     except (ValueError, RecursionError) as exc:
         return Seen(problems=[f"its JSON cannot be read: {short(exc, 100)}"])

@@ -9,7 +9,6 @@ Runs on nodes: standard library only.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import short
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.ended import ENDED, record_end
@@ -22,6 +21,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.gpu_bandw
     Seen,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.gpu_bandwidth.section import Floor
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.required import Required, demand
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.wanted import Wanted
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._process import Run
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import (
@@ -36,16 +36,6 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import
 UNIT = "GB/s"
 _TOOL = "nvbandwidth"
 _REMEDY = {"host": "reseat", "gpus": "field_diag"}
-
-
-class Required(NamedTuple):
-    """One cell that must be there."""
-
-    id: str
-    entity: str
-    wanted: Any
-    unit: str
-    source: str
 
 
 def required(wanted: Wanted, floors: Sequence[Floor]) -> Iterator[Required]:
@@ -64,8 +54,7 @@ def cell_of(floor: Floor) -> str:
 def judge(seen: Seen, run: Run, wanted: Wanted, floors: Sequence[Floor], on_bus: int) -> Sheet:
     """Everything that one run says. on_bus: how many GPUs of the SKU the kernel knows."""
     sheet = Sheet()
-    for row in required(wanted, floors):
-        sheet.require(row.id, row.entity, wanted=row.wanted, unit=row.unit, source=row.source)
+    demand(sheet, required(wanted, floors))
     record_end(sheet, run)
     for at, text in enumerate(seen.problems):
         sheet.unsettled(f"output.{at}" if at else "output", NODE, f"{_TOOL}: {short(text, 300)}")

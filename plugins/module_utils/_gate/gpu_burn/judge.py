@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from statistics import harmonic_mean, median
-from typing import Any, NamedTuple
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.ended import ENDED, record_end
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.gpu_burn.document import Seen
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.gpu_burn.section import Burn
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.required import Required, demand
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.wanted import Wanted
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._process import Run
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import (
@@ -42,17 +42,6 @@ _OWN = "own rule: what computes wrong is broken"
 _REMEDY = "field_diag"
 
 
-class Required(NamedTuple):
-    """One cell that must be there."""
-
-    id: str
-    entity: str
-    wanted: Any
-    unit: str
-    source: str
-    known: Any = None
-
-
 def required(wanted: Wanted, burns: Sequence[Burn]) -> Iterator[Required]:
     count = wanted.gpu_count
     yield Required(ENDED, NODE, "exit [0]", "", "own rule: an unknown end is none", "exit 0")
@@ -68,8 +57,7 @@ def required(wanted: Wanted, burns: Sequence[Burn]) -> Iterator[Required]:
 def begin(wanted: Wanted, burns: Sequence[Burn], on_bus: int) -> Sheet:
     """on_bus: how many GPUs of the SKU the kernel knows; gpu-burn tells no device ids."""
     sheet = Sheet()
-    for row in required(wanted, burns):
-        sheet.require(row.id, row.entity, wanted=row.wanted, unit=row.unit, source=row.source)
+    demand(sheet, required(wanted, burns))
     fits = on_bus == wanted.gpu_count
     if not fits:
         text = f"the kernel knows {on_bus} GPUs of the profile {wanted.sku}, which counts {wanted.gpu_count}"

@@ -11,90 +11,33 @@ Runs on nodes: standard library only.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Callable, Optional
 
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import short
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.gpu_state import cells_amd
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.gpu_state.document import (
     Gpu,
     absent,
     bare,
     number,
 )
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import FAIL, INCONCLUSIVE, PASS, worst
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.gpu_state.values import (
+    SINCE,
+    Reading,
+    all_of,
+    errors,
+    flag,
+    told,
+    unread,
+    word_of,
+)
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import FAIL, INCONCLUSIVE, PASS
 
 #: How far a size that drivers round may lie below that of the profile.
 _NEAR = 0.98
 #: NVIDIA/DCGM v4.6.0 limits a GPU to so many retired pages.
 _RETIRED_PAGES = 63
-#: Words of the driver for a value that it could not read just now; the next look may be able to.
-TRANSIENT = frozenset({"err!", "unknown error"})
-
-
-@dataclass(frozen=True)
-class Reading:
-    """What a rule makes of a GPU. text: what is wrong, for a person; empty where nothing is. note: it is told, and asks
-    for nothing. passing: it may be otherwise at the next look."""
-
-    verdict: str
-    measured: Any = None
-    text: str = ""
-    remedy: str = "none"
-    note: bool = False
-    passing: bool = False
-
-
-def _unread(name: str, words: Sequence[str]) -> Reading:
-    """A value that says nothing."""
-    said = short(", ".join(words), 60)
-    word = bare(words[0]).lower() if words else ""
-    if word in ("gpu is lost", "gpu requires reset"):
-        remedy = "power_cycle" if word == "gpu is lost" else "reset_gpu"
-        return Reading(FAIL, said, f"{said} ({name})", remedy)
-    if not words or all(absent(one) for one in words):
-        return Reading(INCONCLUSIVE, said or None, f"nvidia-smi does not tell {name}", "remediate_config")
-    return Reading(INCONCLUSIVE, said, f"{name} reads {said}", "retest", passing=word in TRANSIENT)
-
-
-def _word(
-    gpu: Gpu,
-    field: str,
-    name: str,
-    good: Sequence[str],
-    bad: Mapping[str, tuple[str, str, str]],
-) -> Reading:
-    """A value that is one of few words. bad: by the word the verdict, the text and the remedy."""
-    words = gpu.said(field)
-    word = bare(words[0]).lower() if len(words) == 1 else ""
-    if word in good:
-        return Reading(PASS, bare(words[0]))
-    if word in bad:
-        verdict, text, remedy = bad[word]
-        return Reading(verdict, bare(words[0]), text, remedy)
-    return _unread(name, words)
-
-
-def _flag(gpu: Gpu, field: str, name: str, text: str, remedy: str) -> Reading:
-    """A value that must be no. --query-remapped-rows of some drivers says 0 and 1."""
-    wrong = (FAIL, text, remedy)
-    return _word(gpu, field, name, ("no", "0"), {"yes": wrong, "1": wrong})
-
-
-def _all(readings: Sequence[Reading]) -> Reading:
-    """One cell of several values: the first that is as bad as the worst, with everything that was measured."""
-    verdict = worst(one.verdict for one in readings)
-    first = next(one for one in readings if one.verdict == verdict)
-    if verdict != PASS:
-        return first
-    noted = next((one for one in readings if one.note), first)
-    measured = ", ".join(str(one.measured) for one in readings)
-    return replace(noted, measured=measured if len(readings) > 1 else first.measured)
-
-
-def _told(gpu: Gpu, *fields: str) -> bool:
-    """Does the document tell any of these, in whatever words?"""
-    return any(not all(absent(word) for word in gpu.said(field)) for field in fields if gpu.said(field))
 
 
 # -- memory ------------------------------------------------------------------------------------------------------------
@@ -103,59 +46,47 @@ def _told(gpu: Gpu, *fields: str) -> bool:
 def _ecc_mode(gpu: Gpu, _wanted: Wants) -> Reading:
     off = {"disabled": (FAIL, "ECC is off", "remediate_config")}
     later = {"disabled": (INCONCLUSIVE, "ECC will be off after the next reset", "remediate_config")}
-    return _all(
+    return all_of(
         [
-            _word(gpu, "ecc", "the ECC mode", ("enabled",), off),
-            _word(gpu, "ecc_pending", "the ECC mode after a reset", ("enabled",), later),
+            word_of(gpu, "ecc", "the ECC mode", ("enabled",), off),
+            word_of(gpu, "ecc_pending", "the ECC mode after a reset", ("enabled",), later),
         ]
     )
 
 
-def _errors(gpu: Gpu, field: str, name: str, limit: float, remedy: str, unit: str = "") -> Reading:
-    """A count. name: of what."""
-    words = gpu.said(field)
-    count = number(words, unit)
-    if count is None:
-        return _unread(f"the number of {name}", words)
-    if count > limit:
-        return Reading(FAIL, int(count), f"{count:.0f} {name}", remedy)
-    return Reading(PASS, int(count))
-
-
 def _ecc_volatile(gpu: Gpu, _wanted: Wants) -> Reading:
-    since = "since the driver was loaded"
-    return _all(
+    return all_of(
         [
-            _errors(gpu, "ecc_volatile_dram", f"uncorrected errors in DRAM {since}", 0, "reset_gpu"),
-            _errors(gpu, "ecc_volatile_sram", f"uncorrected errors in SRAM {since}", 0, "reset_gpu"),
+            errors(gpu, "ecc_volatile_dram", f"uncorrected errors in DRAM {SINCE}", 0, "reset_gpu"),
+            errors(gpu, "ecc_volatile_sram", f"uncorrected errors in SRAM {SINCE}", 0, "reset_gpu"),
         ]
     )
 
 
 def _ecc_aggregate(gpu: Gpu, wanted: Wants) -> Reading:
     """DRAM has rows to replace what failed, and the rules on rows judge it. SRAM has none."""
-    sram = _errors(gpu, "ecc_aggregate_sram", "uncorrected errors in SRAM in its life", wanted.limit or 0.0, "rma")
-    dram = _errors(gpu, "ecc_aggregate_dram", "uncorrected errors in DRAM in its life", float("inf"), "none")
-    return _all([sram, dram])
+    sram = errors(gpu, "ecc_aggregate_sram", "uncorrected errors in SRAM in its life", wanted.limit or 0.0, "rma")
+    dram = errors(gpu, "ecc_aggregate_dram", "uncorrected errors in DRAM in its life", float("inf"), "none")
+    return all_of([sram, dram])
 
 
 def _sram_threshold(gpu: Gpu, _wanted: Wants) -> Reading:
     name = "whether the limit of errors in SRAM is exceeded"
-    return _flag(gpu, "sram_threshold", name, "the limit of errors in SRAM is exceeded", "rma")
+    return flag(gpu, "sram_threshold", name, "the limit of errors in SRAM is exceeded", "rma")
 
 
 def _row_remap(gpu: Gpu, _wanted: Wants) -> Reading:
-    failed = _flag(gpu, "remap_failure", "whether a row remap failed", "a row remap failed", "rma")
-    waits = _flag(gpu, "remap_pending", "whether a row remap waits", "a row remap waits for a reset", "reset_gpu")
-    return _all([failed, waits, _errors(gpu, "remap_uncorrectable", "remapped rows", float("inf"), "none")])
+    failed = flag(gpu, "remap_failure", "whether a row remap failed", "a row remap failed", "rma")
+    waits = flag(gpu, "remap_pending", "whether a row remap waits", "a row remap waits for a reset", "reset_gpu")
+    return all_of([failed, waits, errors(gpu, "remap_uncorrectable", "remapped rows", float("inf"), "none")])
 
 
 def _row_remap_banks(gpu: Gpu, _wanted: Wants) -> Reading:
-    empty = _errors(gpu, "banks_none", "banks of memory without a row left to remap", 0, "field_diag", "bank(s)")
-    low = _errors(gpu, "banks_low", "banks of memory with few rows left", float("inf"), "none", "bank(s)")
+    empty = errors(gpu, "banks_none", "banks of memory without a row left to remap", 0, "field_diag", "bank(s)")
+    low = errors(gpu, "banks_low", "banks of memory with few rows left", float("inf"), "none", "bank(s)")
     if low.verdict == PASS and low.measured:
         low = replace(low, text=f"{low.measured} banks of memory have few rows left to remap", note=True)
-    return _all([empty, low])
+    return all_of([empty, low])
 
 
 def _retired_pages(gpu: Gpu, _wanted: Wants) -> Reading:
@@ -163,13 +94,13 @@ def _retired_pages(gpu: Gpu, _wanted: Wants) -> Reading:
     both = [*gpu.said("retired_single"), *gpu.said("retired_double")]
     count = number(both)
     if count is None:
-        pages = _unread("the number of retired pages", both)
+        pages = unread("the number of retired pages", both)
     elif count > _RETIRED_PAGES:
         pages = Reading(FAIL, int(count), f"{count:.0f} retired pages, allowed are {_RETIRED_PAGES}", "rma")
     else:
         pages = Reading(PASS, int(count))
     name = "whether a page waits to be retired"
-    return _all([pages, _flag(gpu, "retired_pending", name, "a page waits for a reset to be retired", "reset_gpu")])
+    return all_of([pages, flag(gpu, "retired_pending", name, "a page waits for a reset to be retired", "reset_gpu")])
 
 
 def _repairs(gpu: Gpu, _wanted: Wants) -> Reading:
@@ -179,8 +110,8 @@ def _repairs(gpu: Gpu, _wanted: Wants) -> Reading:
         ("channel_repair", "the repair of a memory channel waits for a reset", "reset_gpu"),
         ("tpc_repair", "the repair of a TPC waits for a reset", "reset_gpu"),
     ]
-    readings = [_flag(gpu, field, f"whether {text}", text, remedy) for field, text, remedy in rows if _told(gpu, field)]
-    return _all(readings) if readings else _unread("which repairs are due", [])
+    readings = [flag(gpu, field, f"whether {text}", text, remedy) for field, text, remedy in rows if told(gpu, field)]
+    return all_of(readings) if readings else unread("which repairs are due", [])
 
 
 def _recovery(gpu: Gpu, _wanted: Wants) -> Reading:
@@ -194,16 +125,16 @@ def _recovery(gpu: Gpu, _wanted: Wants) -> Reading:
         "reboot": (FAIL, f"{asks} reboot the node", "reboot"),
         "node reboot": (FAIL, f"{asks} reboot the node", "reboot"),
     }
-    if _told(gpu, "recovery") or not _told(gpu, "reset_required"):
-        return _word(gpu, "recovery", "which recovery the driver asks for", ("none",), bad)
-    return _flag(gpu, "reset_required", "whether a reset is required", f"{asks} reset it", "reset_gpu")
+    if told(gpu, "recovery") or not told(gpu, "reset_required"):
+        return word_of(gpu, "recovery", "which recovery the driver asks for", ("none",), bad)
+    return flag(gpu, "reset_required", "whether a reset is required", f"{asks} reset it", "reset_gpu")
 
 
 def _memory(gpu: Gpu, wanted: Wants) -> Reading:
     words = gpu.said("memory")
     size = number(words, "MiB")
     if size is None:
-        return _unread("the size of its memory", words)
+        return unread("the size of its memory", words)
     if size < wanted.figure("memory") * _NEAR:
         text = f"{size:.0f} MiB of memory, wanted {wanted.figure('memory'):.0f}"
         return Reading(FAIL, size, text, "field_diag")
@@ -216,17 +147,17 @@ def _memory(gpu: Gpu, wanted: Wants) -> Reading:
 def _mig(gpu: Gpu, _wanted: Wants) -> Reading:
     on = {"enabled": (FAIL, "MIG is on", "remediate_config")}
     later = {"enabled": (FAIL, "MIG will be on after the next reset", "remediate_config")}
-    return _all(
+    return all_of(
         [
-            _word(gpu, "mig", "the MIG mode", ("disabled",), on),
-            _word(gpu, "mig_pending", "the MIG mode after a reset", ("disabled",), later),
+            word_of(gpu, "mig", "the MIG mode", ("disabled",), on),
+            word_of(gpu, "mig_pending", "the MIG mode after a reset", ("disabled",), later),
         ]
     )
 
 
 def _persistence(gpu: Gpu, _wanted: Wants) -> Reading:
     text = "persistence mode is off: a driver that was unloaded has forgotten the errors that it counted"
-    return _word(
+    return word_of(
         gpu, "persistence", "the persistence mode", ("enabled",), {"disabled": (INCONCLUSIVE, text, "remediate_config")}
     )
 
@@ -242,10 +173,10 @@ _SLOW = {
 def _clocks(gpu: Gpu, _wanted: Wants) -> Reading:
     """Reasons that no healthy GPU has, idle or loaded. The power cap is none: under load it is the rule."""
     readings = [
-        _word(gpu, field, "why its clocks are low", ("not active",), {"active": (FAIL, text, "field_diag")})
+        word_of(gpu, field, "why its clocks are low", ("not active",), {"active": (FAIL, text, "field_diag")})
         for field, text in _SLOW.items()
     ]
-    found = _all(readings)
+    found = all_of(readings)
     return replace(found, passing=found.passing or found.verdict == FAIL)
 
 
@@ -254,15 +185,15 @@ def _power(gpu: Gpu, wanted: Wants) -> Reading:
     words = gpu.said("power_limit")
     limit = number(words, "W")
     if limit is None:
-        capped = _unread("its power limit", words)
+        capped = unread("its power limit", words)
     elif limit < wanted.figure("power") - 1:
         text = f"its power limit is {limit:.0f} W, wanted {wanted.figure('power'):.0f}"
         capped = Reading(FAIL, limit, text, "remediate_config")
     else:
         capped = Reading(PASS, limit)
     draw = number(gpu.said("power_draw"), "W")
-    drawn = _unread("its power draw", gpu.said("power_draw")) if draw is None else Reading(PASS, draw)
-    return _all([capped, drawn])
+    drawn = unread("its power draw", gpu.said("power_draw")) if draw is None else Reading(PASS, draw)
+    return all_of([capped, drawn])
 
 
 def _busy(gpu: Gpu) -> bool:
@@ -271,7 +202,7 @@ def _busy(gpu: Gpu) -> bool:
 
 def _pcie(gpu: Gpu, wanted: Wants) -> Reading:
     """An idle link steps down to save power; what it trained for is its maximum, and under load it must be there."""
-    return _all([_link_of(gpu, wanted, *row) for row in _PCIE])
+    return all_of([_link_of(gpu, wanted, *row) for row in _PCIE])
 
 
 _PCIE = (("pcie_generation", "", "PCIe generation", False), ("pcie_width", "x", "PCIe lanes", True))
@@ -282,9 +213,9 @@ def _link_of(gpu: Gpu, wanted: Wants, field: str, unit: str, name: str, steady: 
     need = wanted.figure(field)
     most, now = number(gpu.said(f"{field}_max"), unit), number(gpu.said(field), unit)
     if most is None:
-        return _unread(f"the greatest {name}", gpu.said(f"{field}_max"))
+        return unread(f"the greatest {name}", gpu.said(f"{field}_max"))
     if now is None:
-        return _unread(name, gpu.said(field))
+        return unread(name, gpu.said(field))
     if most < need:
         return Reading(FAIL, most, f"at most {most:.0f} {name}, wanted {need:.0f}", "reseat")
     shown = f"{now:.0f} of {most:.0f} {name}"
@@ -300,22 +231,22 @@ def _fabric(gpu: Gpu, _wanted: Wants) -> Reading:
     runs = {"in progress": (INCONCLUSIVE, "it is still joining the fabric", "retest")}
     runs["not started"] = (FAIL, "it has not begun to join the fabric: is the Fabric Manager running?", "fabric")
     runs["not supported"] = (INCONCLUSIVE, "it knows of no fabric", "remediate_config")
-    state = _word(gpu, "fabric_state", "the state of the fabric", ("completed",), runs)
+    state = word_of(gpu, "fabric_state", "the state of the fabric", ("completed",), runs)
     words = gpu.said("fabric_status")
     joined = Reading(PASS, "Success")
     if bare(words[0] if words else "").lower() != "success":
-        joined = _unread("whether it joined the fabric", words)
+        joined = unread("whether it joined the fabric", words)
         if joined.remedy == "retest" and not joined.passing and state.verdict == PASS:
             joined = Reading(FAIL, joined.measured, f"it did not join the fabric: {joined.measured}", "fabric")
-    return _all([state, joined, *_fabric_health(gpu)])
+    return all_of([state, joined, *_fabric_health(gpu)])
 
 
 def _fabric_health(gpu: Gpu) -> list[Reading]:
     """Drivers since 570 tell it, and not on every machine."""
-    if not _told(gpu, "fabric_health"):
+    if not told(gpu, "fabric_health"):
         return []
     bad = {word: (FAIL, f"the fabric is {word}", "fabric") for word in ("unhealthy", "limited capacity")}
-    return [_word(gpu, "fabric_health", "the health of the fabric", ("healthy",), bad)]
+    return [word_of(gpu, "fabric_health", "the health of the fabric", ("healthy",), bad)]
 
 
 _NO_CLUSTER = "00000000-0000-0000-0000-000000000000"
@@ -324,7 +255,7 @@ _NO_CLUSTER = "00000000-0000-0000-0000-000000000000"
 def _fabric_cluster(gpu: Gpu, _wanted: Wants) -> Reading:
     words = gpu.said("fabric_cluster")
     if not words or absent(words[0]):
-        return _unread("the cluster of the fabric", words)
+        return unread("the cluster of the fabric", words)
     if bare(words[0]) == _NO_CLUSTER:
         return Reading(FAIL, words[0], "it belongs to no cluster of the fabric", "fabric")
     return Reading(PASS, bare(words[0]))
@@ -380,6 +311,11 @@ RULES: Mapping[str, Rule] = {
     "retired_pages": Rule(_retired_pages, "No", health=True),
     "repairs": Rule(_repairs, "No", health=True),
     "recovery": Rule(_recovery, "None", health=True),
+    "ras": Rule(cells_amd.ras, "0", health=True),
+    "xgmi": Rule(cells_amd.xgmi, "0", health=True),
+    "bad_pages": Rule(cells_amd.bad_pages, "0", health=True),
+    "ras_memory": Rule(cells_amd.ras_memory, "ENABLED"),
+    "partition": Rule(cells_amd.partition, "SPX, NPS1"),
     "clocks": Rule(_clocks, "Not Active", health=True),
     "memory": Rule(_memory, figures=("memory",)),
     "persistence": Rule(_persistence, "Enabled"),

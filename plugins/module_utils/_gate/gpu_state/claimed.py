@@ -19,12 +19,12 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.gpu_state
     demanded,
     parse_version,
     section_of,
+    tool_of,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.passed import Line, Own
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.wanted import wanted_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import FAIL, NODE, PASS
 
-TOOLS = ("nvidia-smi",)
 Passed = Mapping[tuple[str, str], Any]
 
 
@@ -95,7 +95,7 @@ def own(profile: Mapping[str, Any], verdict: Mapping[str, Any], *, second: bool)
     return Own(
         {
             (row.id, row.entity): Line(row.wanted, row.source or "profile", known=known.get(row.id))
-            for row in required(wanted, cells, range(wanted.gpu_count), second=second)
+            for row in required(wanted, cells, range(wanted.gpu_count), second=second, tool=tool_of(wanted))
         },
-        TOOLS,
+        (tool_of(wanted),),
     )

@@ -14,9 +14,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Optional
 
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.gpu_state.cells import Reading
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.gpu_state.document import Gpu, number
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.gpu_state.links import HARMFUL, Links
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.gpu_state.values import Reading
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import FAIL, INCONCLUSIVE, PASS
 
 #: What is counted, with what more of it means and the remedy.
@@ -25,6 +25,9 @@ COUNTED: Mapping[str, tuple[str, str]] = {
     "ecc_volatile_sram": ("uncorrected errors in SRAM", "reset_gpu"),
     "ecc_aggregate_dram": ("uncorrected errors in DRAM", "reset_gpu"),
     "ecc_aggregate_sram": ("uncorrected errors in SRAM", "reset_gpu"),
+    "ras_uncorrectable": ("uncorrected errors", "reboot"),
+    "ras_deferred": ("deferred errors", "reset_gpu"),
+    "xgmi_uncorrectable": ("uncorrected errors of XGMI", "reset_gpu"),
     "remap_uncorrectable": ("rows remapped for uncorrected errors", "reset_gpu"),
     "hw_thermal_us": ("µs slowed down by the hardware, too hot", "field_diag"),
     "power_brake_us": ("µs slowed down by the power supply (power brake)", "field_diag"),

@@ -18,13 +18,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-XML, CSV, TEXT = "xml", "csv", "text"
+XML, CSV, TEXT, AMD = "xml", "csv", "text", "amd"
 
 
 class Spelling(NamedTuple):
+    """amd: the path of what amd-smi tells, with its call before it (``amd.py``)."""
+
     xml: str
     csv: str
     text: str
+    amd: str = ""
 
 
 def _ecc(span: str, place: str) -> Spelling:
@@ -59,16 +62,28 @@ _HISTOGRAM = "Remapped Rows/Bank Remap Availability Histogram"
 
 #: Of the machine as a whole.
 WHOLE: Mapping[str, Spelling] = {
-    "driver": Spelling("driver_version", "driver_version", "Driver Version"),
-    "attached": Spelling("attached_gpus", "count", "Attached GPUs"),
+    "driver": Spelling("driver_version", "driver_version", "Driver Version", "driver"),
+    "attached": Spelling("attached_gpus", "count", "Attached GPUs", "attached"),
 }
 
 #: Of each GPU.
 FIELDS: Mapping[str, Spelling] = {
-    "uuid": Spelling("uuid", "uuid", "GPU UUID"),
-    "bus_id": Spelling("pci/pci_bus_id", "pci.bus_id", "PCI/Bus Id"),
-    "device_id": Spelling("pci/pci_device_id", "pci.device_id", "PCI/Device Id"),
-    "memory": Spelling("fb_memory_usage/total", "memory.total", "FB Memory Usage/Total"),
+    "uuid": Spelling("uuid", "uuid", "GPU UUID", "list/uuid"),
+    "bus_id": Spelling("pci/pci_bus_id", "pci.bus_id", "PCI/Bus Id", "list/bdf"),
+    "device_id": Spelling("pci/pci_device_id", "pci.device_id", "PCI/Device Id", "static/asic/device_id"),
+    "vendor": Spelling("", "", "", "static/asic/vendor_id"),
+    "memory": Spelling("fb_memory_usage/total", "memory.total", "FB Memory Usage/Total", "derived/memory"),
+    "ras_uncorrectable": Spelling("", "", "", "metric/ecc/total_uncorrectable_count"),
+    "ras_deferred": Spelling("", "", "", "metric/ecc/total_deferred_count"),
+    "xgmi_uncorrectable": Spelling("", "", "", "metric/ecc_blocks/XGMI_WAFL/uncorrectable_count"),
+    "ras_memory": Spelling("", "", "", "static/ras/ecc_block_state/UMC"),
+    "pages_retired": Spelling("", "", "", "derived/retired"),
+    "pages_pending": Spelling("", "", "", "derived/pending"),
+    "pages_unreservable": Spelling("", "", "", "derived/un_res"),
+    "compute_partition": Spelling(
+        "", "", "", "static/partition/accelerator_partition | static/partition/compute_partition"
+    ),
+    "memory_partition": Spelling("", "", "", "static/partition/memory_partition"),
     "persistence": Spelling("persistence_mode", "persistence_mode", "Persistence Mode"),
     "mig": Spelling("mig_mode/current_mig", "mig.mode.current", "MIG Mode/Current"),
     "mig_pending": Spelling("mig_mode/pending_mig", "mig.mode.pending", "MIG Mode/Pending"),
@@ -119,16 +134,30 @@ FIELDS: Mapping[str, Spelling] = {
         "Retired Pages/Pending Page Blacklist",
     ),
     "pcie_generation": Spelling(
-        f"{_PCI}/pcie_gen/current_link_gen", "pcie.link.gen.current", f"{_LINK}/PCIe Generation/Current"
+        f"{_PCI}/pcie_gen/current_link_gen",
+        "pcie.link.gen.current",
+        f"{_LINK}/PCIe Generation/Current",
+        "derived/pcie_generation",
     ),
     "pcie_generation_max": Spelling(
-        f"{_PCI}/pcie_gen/max_link_gen", "pcie.link.gen.max", f"{_LINK}/PCIe Generation/Max"
+        f"{_PCI}/pcie_gen/max_link_gen",
+        "pcie.link.gen.max",
+        f"{_LINK}/PCIe Generation/Max",
+        "derived/pcie_generation_max",
     ),
     "pcie_width": Spelling(
-        f"{_PCI}/link_widths/current_link_width", "pcie.link.width.current", f"{_LINK}/Link Width/Current"
+        f"{_PCI}/link_widths/current_link_width",
+        "pcie.link.width.current",
+        f"{_LINK}/Link Width/Current",
+        "metric/pcie/width",
     ),
-    "pcie_width_max": Spelling(f"{_PCI}/link_widths/max_link_width", "pcie.link.width.max", f"{_LINK}/Link Width/Max"),
-    "utilization": Spelling("utilization/gpu_util", "utilization.gpu", "Utilization/GPU"),
+    "pcie_width_max": Spelling(
+        f"{_PCI}/link_widths/max_link_width",
+        "pcie.link.width.max",
+        f"{_LINK}/Link Width/Max",
+        "static/bus/max_pcie_width",
+    ),
+    "utilization": Spelling("utilization/gpu_util", "utilization.gpu", "Utilization/GPU", "metric/usage/gfx_activity"),
     "hw_slowdown": _clocks("hw_slowdown", "hw_slowdown", "HW Slowdown"),
     "hw_thermal": _clocks("hw_thermal_slowdown", "hw_thermal_slowdown", "HW Slowdown/HW Thermal Slowdown"),
     "power_brake": _clocks("hw_power_brake_slowdown", "hw_power_brake_slowdown", "HW Slowdown/HW Power Brake Slowdown"),
@@ -140,6 +169,7 @@ FIELDS: Mapping[str, Spelling] = {
         "gpu_power_readings/current_power_limit | power_readings/enforced_power_limit | power_readings/power_limit",
         "enforced.power.limit | power.limit",
         "GPU Power Readings/Current Power Limit | Power Readings/Enforced Power Limit",
+        "static/limit/socket_power",
     ),
     "power_default": Spelling(
         "gpu_power_readings/default_power_limit | power_readings/default_power_limit",
@@ -151,6 +181,20 @@ FIELDS: Mapping[str, Spelling] = {
         " | power_readings/power_draw",
         "power.draw.average | power.draw",
         "GPU Power Readings/Average Power Draw | GPU Power Readings/Power Draw | Power Readings/Power Draw",
+        "metric/power/socket_power",
+    ),
+    "temperature": Spelling(
+        "temperature/gpu_temp", "temperature.gpu", "Temperature/GPU Current Temp", "metric/temperature/hotspot"
+    ),
+    "memory_temperature": Spelling(
+        "temperature/memory_temp",
+        "temperature.memory",
+        "Temperature/Memory Current Temp",
+        "metric/temperature/mem",
+    ),
+    "clock": Spelling("clocks/sm_clock", "clocks.current.sm | clocks.sm", "Clocks/SM", "metric/clock/gfx_0/clk"),
+    "memory_clock": Spelling(
+        "clocks/mem_clock", "clocks.current.memory | clocks.mem", "Clocks/Memory", "metric/clock/mem_0/clk"
     ),
     "fabric_state": Spelling("fabric/state", "fabric.state", "Fabric/State"),
     "fabric_status": Spelling("fabric/status", "fabric.status", "Fabric/Status"),

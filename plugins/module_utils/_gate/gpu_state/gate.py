@@ -1,9 +1,9 @@
 # Copyright (c) 2026, gpufleet.baremetal contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The GPU state gate: asks nvidia-smi what the driver knows of each GPU, and judges it. PRIVATE to the collection.
+"""The GPU state gate: asks nvidia-smi or amd-smi what the driver knows of each GPU, and judges it. PRIVATE.
 
-It only looks: no GPU is loaded, and nothing is set.
+PRIVATE to the collection. It only looks: no GPU is loaded, and nothing is set.
 
 Runs on nodes: standard library only.
 """
@@ -18,18 +18,20 @@ from typing import Any, Optional
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, DeadlineExceeded
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate import evidence
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.begun import Begun, begin
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.gpu_state import links
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.gpu_state.document import read
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.gpu_state import amd, links
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.gpu_state.document import Seen, read
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.gpu_state.judge import (
     Look,
     device_of,
     judge,
     uuid_of,
 )
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.gpu_state.readings import readings
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.gpu_state.section import (
     demanded,
     parse_version,
     section_of,
+    tool_of,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.wanted import Wanted
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._proc import boot_id as this_boot
@@ -55,22 +57,24 @@ def _look(params: Mapping[str, Any], ctx: Context, begun: Begun) -> Result:
         return answer(begun.unmeasured(str(exc), "boot_id"))
     sheet, look = session.measure()
     kept = session.save(sheet)
-    tool = Tool("nvidia-smi", look.seen.said("driver"), session.argv())
+    tool = Tool(look.tool, look.seen.said("driver"), session.argv())
     verdict = begun.verdict(sheet, tool, digest(*(part for one in session.runs for part in one.parts())))
     gpus = [
         {"gpu": number, "uuid": uuid_of(gpu), "device": device_of(gpu), "address": "".join(gpu.said("bus_id")[:1])}
         for number, gpu in enumerate(look.seen.gpus)
     ]
-    return answer(verdict, gpus=gpus, counters=look.rows(), evidence_path=kept)
+    shown = [{"gpu": number, "uuid": uuid_of(gpu), **readings(gpu)} for number, gpu in enumerate(look.seen.gpus)]
+    return answer(verdict, gpus=gpus, counters=look.rows(), readings=shown, evidence_path=kept)
 
 
 class _Session:
-    """All calls of nvidia-smi for one verdict."""
+    """All calls of the driver's tool for one verdict."""
 
     def __init__(self, params: Mapping[str, Any], ctx: Context, wanted: Wanted) -> None:
         """:raises ConfigError: where a second look cannot tell whether it is of the same boot as the first."""
         self._params, self._ctx, self._wanted = params, ctx, wanted
-        self._tool = str(params.get("nvidia_smi") or "nvidia-smi")
+        self._kind = tool_of(wanted)
+        self._tool = str(params.get(self._kind.replace("-", "_")) or self._kind)
         self._deadline = time.monotonic() + float(params.get("timeout") or 120)
         self._before: Optional[list[Mapping[str, Any]]] = params.get("before")
         self._boot = this_boot(str(params.get("boot_id_path") or _BOOT_ID))
@@ -79,7 +83,7 @@ class _Session:
         self.runs: list[Run] = []
 
     def argv(self) -> list[str]:
-        return [self._tool, "-q", "-x"]
+        return [self._tool, *(amd.CALLS["metric"] if self._kind == amd.TOOL else ("-q", "-x"))]
 
     def _run(self, argv: list[str]) -> Run:
         done = run(argv, timeout=max(1.0, self._deadline - time.monotonic()))
@@ -107,8 +111,8 @@ class _Session:
 
     def _once(self) -> tuple[Sheet, Look]:
         first = len(self.runs)
-        seen = read(self._run(self.argv()).text)
-        look = Look(seen, (), before=self._before, boot_id=self._boot, uptime=round(uptime(), 1))
+        seen = self._read()
+        look = Look(seen, (), before=self._before, boot_id=self._boot, uptime=round(uptime(), 1), tool=self._kind)
         names = {cell.name for cell in demanded(self._wanted, parse_version(seen.said("driver")))}
         if seen.gpus and "nvlink" in names:
             look.state = self._links("-s")
@@ -116,6 +120,11 @@ class _Session:
             look.errors = self._links("-e")
         look.runs = self.runs[first:]
         return judge(look, self._wanted), look
+
+    def _read(self) -> Seen:
+        if self._kind != amd.TOOL:
+            return read(self._run(self.argv()).text)
+        return amd.read({name: self._run([self._tool, *call]).text for name, call in amd.CALLS.items()})
 
     def _links(self, option: str) -> Optional[links.Table]:
         """What a call says of the NVLinks. One that did not end well says nothing, not even that no link is up."""

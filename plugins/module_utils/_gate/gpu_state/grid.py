@@ -11,10 +11,11 @@ Runs on nodes: standard library only.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.ended import ENDED
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.gpu_state.cells import Wants
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.gpu_state.section import NVIDIA
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.required import Required
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.wanted import Wanted
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import NODE
 
@@ -24,29 +25,22 @@ SINCE = "counted_since"
 OF_EACH = ("uuid", "device_id")
 
 
-class Required(NamedTuple):
-    """One cell that must be there."""
-
-    id: str
-    entity: str
-    wanted: Any
-    source: str
-
-
 def entity(number: int) -> str:
     return f"GPU {number}"
 
 
-def required(wanted: Wanted, cells: Iterable[Wants], gpus: Iterable[int], *, second: bool) -> Iterator[Required]:
-    """second: it was told what an earlier look counted."""
+def required(
+    wanted: Wanted, cells: Iterable[Wants], gpus: Iterable[int], *, second: bool, tool: str = NVIDIA
+) -> Iterator[Required]:
+    """second: it was told what an earlier look counted. tool: what tells of the GPUs."""
     numbers, demanded = sorted(gpus), list(cells)
-    yield Required(ENDED, NODE, "exit [0]", "own rule: an unknown end is none")
-    yield Required("gpu_count", NODE, wanted.gpu_count, wanted.gpu_count_source)
-    yield Required("driver", NODE, "a version", "nvidia-smi")
+    yield Required(ENDED, NODE, "exit [0]", "", "own rule: an unknown end is none")
+    yield Required("gpu_count", NODE, wanted.gpu_count, "", wanted.gpu_count_source)
+    yield Required("driver", NODE, "a version", "", tool)
     for number in numbers:
-        yield Required("uuid", entity(number), "its own", "nvidia-smi")
-        yield Required("device_id", entity(number), list(wanted.device_ids), "profile")
+        yield Required("uuid", entity(number), "its own", "", tool)
+        yield Required("device_id", entity(number), list(wanted.device_ids), "", "profile")
         for cell in demanded:
-            yield Required(cell.name, entity(number), cell.wanted, cell.source)
+            yield Required(cell.name, entity(number), cell.wanted, "", cell.source)
         if second:
-            yield Required(SINCE, entity(number), 0, "own rule: what a first look counted")
+            yield Required(SINCE, entity(number), 0, "", "own rule: what a first look counted")

@@ -21,13 +21,19 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.gpu_state
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.gpu_state.cells import (
     OF_LINKS,
     RULES,
-    Reading,
     Wants,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.gpu_state.document import Gpu, Seen, bare
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.gpu_state.exits import explain
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.gpu_state.fields import AMD
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.gpu_state.grid import SINCE, entity, required
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.gpu_state.section import demanded, parse_version
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.gpu_state.section import (
+    NVIDIA,
+    demanded,
+    parse_version,
+)
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.gpu_state.values import Reading
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.required import demand
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.wanted import Wanted
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._process import Run
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import (
@@ -39,11 +45,13 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import
     Sheet,
 )
 
-_UUID = re.compile(r"GPU-[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z")
+_NUMBERS = r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\Z"
+#: NVIDIA's has a word before it.
+_UUID, _UUID_AMD = re.compile(f"GPU-{_NUMBERS}"), re.compile(_NUMBERS)
 _DEVICE = re.compile(r"(?:0x)?([0-9a-f]{4})([0-9a-f]{4})\Z")
+_DEVICE_AMD = re.compile(r"0x([0-9a-f]{4})\Z")
 _ADDRESS = re.compile(r"(?:0000)?([0-9A-Fa-f]{4}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2})\.[0-7]\Z")
-_VENDOR = "10de"
-_TOOL = "nvidia-smi"
+_VENDOR, _VENDOR_AMD = "10de", "0x1002"
 
 
 @dataclass
@@ -56,6 +64,7 @@ class Look:
     state: Optional[links.Table] = None
     errors: Optional[links.Table] = None
     before: Optional[Sequence[Mapping[str, Any]]] = None
+    tool: str = NVIDIA
     boot_id: str = ""
     uptime: float = 0.0
     #: Cells that may be otherwise at the next look.
@@ -71,13 +80,16 @@ class Look:
 
 
 def uuid_of(gpu: Gpu) -> str:
-    words = gpu.said("uuid")
-    return words[0] if len(words) == 1 and _UUID.match(words[0]) else ""
+    words, pattern = gpu.said("uuid"), _UUID_AMD if gpu.form == AMD else _UUID
+    return words[0] if len(words) == 1 and pattern.match(words[0]) else ""
 
 
 def device_of(gpu: Gpu) -> str:
     """The PCI device id; with its vendor where that is another one, and empty where nothing is told."""
     words = gpu.said("device_id")
+    if gpu.form == AMD:
+        ours = _DEVICE_AMD.match(words[0].lower()) if gpu.said("vendor") == [_VENDOR_AMD] and words else None
+        return ours.group(1) if ours else ""
     match = _DEVICE.match(words[0].lower()) if len(words) == 1 else None
     if match is None:
         return ""
@@ -90,33 +102,33 @@ def judge(look: Look, wanted: Wanted) -> Sheet:
     version = parse_version(seen.said("driver"))
     cells = demanded(wanted, version)
     numbers = range(max(wanted.gpu_count, len(seen.gpus)))
-    for row in required(wanted, cells, numbers, second=look.before is not None):
-        sheet.require(row.id, row.entity, wanted=row.wanted, source=row.source)
+    demand(sheet, required(wanted, cells, numbers, second=look.before is not None, tool=look.tool))
     if not cells:
         sheet.unsettled("cells", NODE, "the profile names no cell for this driver", "remediate_config")
     for done in look.runs:
-        explain(sheet, done)
+        if look.tool == NVIDIA:
+            explain(sheet, done)
         record_end(sheet, done)
-    _document(sheet, seen)
+    _document(sheet, seen, look.tool)
     if seen.gpus:
-        _count(sheet, seen, wanted)
+        _count(sheet, seen, wanted, look.tool)
     for number, gpu in enumerate(seen.gpus):
-        _identity(sheet, number, gpu, seen.gpus, wanted)
+        _identity(sheet, number, gpu, look, wanted)
         _cells(sheet, look, number, gpu, cells)
     return sheet
 
 
-def _document(sheet: Sheet, seen: Seen) -> None:
+def _document(sheet: Sheet, seen: Seen, tool: str) -> None:
     for at, text in enumerate(seen.problems):
-        sheet.unsettled(f"output.{at}" if at else "output", NODE, f"{_TOOL}: {short(text, 300)}")
+        sheet.unsettled(f"output.{at}" if at else "output", NODE, f"{tool}: {short(text, 300)}")
     driver = seen.said("driver")
     if parse_version(driver):
-        sheet.record(Check("driver", NODE, PASS, driver, "a version", "", _TOOL))
+        sheet.record(Check("driver", NODE, PASS, driver, "a version", "", tool))
     elif seen.gpus:
-        sheet.unsettled("driver", NODE, f"{_TOOL} does not tell the driver's version", "remediate_config")
+        sheet.unsettled("driver", NODE, f"{tool} does not tell the driver's version", "remediate_config")
 
 
-def _count(sheet: Sheet, seen: Seen, wanted: Wanted) -> None:
+def _count(sheet: Sheet, seen: Seen, wanted: Wanted, tool: str) -> None:
     count, attached = len(seen.gpus), seen.said("attached")
     verdict = PASS
     if count < wanted.gpu_count:
@@ -128,25 +140,25 @@ def _count(sheet: Sheet, seen: Seen, wanted: Wanted) -> None:
         sheet.find("gpu_count", NODE, text, "remediate_config")
     elif attached != str(count):
         verdict = INCONCLUSIVE
-        text = f"{_TOOL} tells of {count} GPUs, and says that there are {attached or 'nobody knows how many'}"
+        text = f"{tool} tells of {count} GPUs, and says that there are {attached or 'nobody knows how many'}"
         sheet.find("gpu_count", NODE, text, "retest")
     sheet.record(Check("gpu_count", NODE, verdict, count, wanted.gpu_count, "", wanted.gpu_count_source))
 
 
-def _identity(sheet: Sheet, number: int, gpu: Gpu, gpus: Sequence[Gpu], wanted: Wanted) -> None:
-    where, uuid, device = entity(number), uuid_of(gpu), device_of(gpu)
-    alone = [uuid_of(other) for other in gpus].count(uuid) == 1
+def _identity(sheet: Sheet, number: int, gpu: Gpu, look: Look, wanted: Wanted) -> None:
+    where, uuid, device, tool = entity(number), uuid_of(gpu), device_of(gpu), look.tool
+    alone = [uuid_of(other) for other in look.seen.gpus].count(uuid) == 1
     if not uuid or not alone:
         said = "its UUID is also another's" if uuid else "it tells no UUID"
         sheet.unsettled("uuid", where, f"{_named(number, gpu)}: {said}", "retest")
     else:
-        sheet.record(Check("uuid", where, PASS, uuid, "its own", "", _TOOL))
+        sheet.record(Check("uuid", where, PASS, uuid, "its own", "", tool))
     fits = device in wanted.device_ids
     if not fits:
         text = f"{_named(number, gpu)}: device {device or 'unknown'} is not a GPU of the profile {wanted.sku}"
         sheet.find("device_id", where, text, "remediate_config")
     verdict = PASS if fits else INCONCLUSIVE
-    sheet.record(Check("device_id", where, verdict, device or None, list(wanted.device_ids), "", _TOOL))
+    sheet.record(Check("device_id", where, verdict, device or None, list(wanted.device_ids), "", tool))
 
 
 def _named(number: int, gpu: Gpu) -> str:
@@ -190,7 +202,8 @@ def _record(sheet: Sheet, look: Look, number: int, gpu: Gpu, cell: Wants, readin
     shown = cell.wanted if wanted is None else wanted
     if reading.text:
         remedy = "none" if reading.note else reading.remedy
-        sheet.find(f"gpu.{cell.name}", where, f"{_named(number, gpu)}: {reading.text}", remedy)
+        text = reading.text.replace(NVIDIA, look.tool)
+        sheet.find(f"gpu.{cell.name}", where, f"{_named(number, gpu)}: {text}", remedy)
     if reading.passing and reading.verdict != PASS:
         look.passing.append(cell.name)
     sheet.record(Check(cell.name, where, reading.verdict, reading.measured, shown, "", cell.source))

@@ -16,7 +16,8 @@ from dataclasses import dataclass, field
 from typing import Optional
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import short
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.gpu_state.cells import Reading, Wants
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.gpu_state.cells import Wants
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.gpu_state.values import Reading
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import FAIL, INCONCLUSIVE, PASS
 
 _GPU = re.compile(r"^GPU (\d{1,4}): .*?(?:\(UUID: (GPU-[0-9A-Za-z-]+)\))?\s*$")

@@ -17,6 +17,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.wanted im
 
 Version = tuple[int, int, int]
 NAME = "gpu_state"
+NVIDIA, AMD = "nvidia-smi", "amd-smi"
 #: What leaves the gate out of the role that runs it.
 _WITHOUT = "gate_gpu_state: false"
 
@@ -50,6 +51,14 @@ def section_of(wanted: Wanted) -> tuple[Row, ...]:
     """:raises ConfigError: where the profile has no such section, or lacks a figure that one of its cells needs."""
     gpu = wanted.profile["gpu"]
     return wanted.section(NAME, lambda section: tuple(_row(row, gpu) for row in section["cells"]), _WITHOUT)
+
+
+def tool_of(wanted: Wanted) -> str:
+    """What tells of the GPUs of this SKU.
+
+    :raises ConfigError: where the section cannot be read.
+    """
+    return wanted.section(NAME, lambda section: str(section.get("tool", NVIDIA)), _WITHOUT)
 
 
 def demanded(wanted: Wanted, version: Optional[Version]) -> list[Wants]:

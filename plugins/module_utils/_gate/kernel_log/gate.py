@@ -8,6 +8,8 @@ Runs on nodes: standard library only.
 
 from __future__ import annotations
 
+import math
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -16,6 +18,8 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate import evidence
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.begun import Begun, begin
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.kernel_log import lines as forms
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.kernel_log import machine, whole
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.kernel_log import read as reader
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.kernel_log.crashes import crash_records
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.kernel_log.judge import judge
@@ -24,6 +28,8 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.kernel_lo
     Names,
     incidents,
 )
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.kernel_log.records import texts_of
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.kernel_log.signs import worth
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.kernel_log.whole import lost, prove_end
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.passed import Line, Own
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Result
@@ -46,6 +52,8 @@ CELLS = ("window", "xid", "sxid", "kernel")
 #: Where they can have been seen.
 SOURCES = ("kmsg", "journal", "file")
 _SAME_SECONDS = 2.0
+#: Each line that anybody looks at has one of these words.
+_SIGNS = (*forms.SIGNS, *machine.SIGNS, *whole.SIGNS)
 
 
 def lacking(verdict: Mapping[str, Any]) -> str:
@@ -81,10 +89,10 @@ def _look(params: Mapping[str, Any], ctx: Context, begun: Begun) -> Result:
     sheet = Sheet()
     for name in CELLS:
         sheet.require(name, NODE)
-    names = Names({}, {})
-    judge(sheet, _found(logs, start, clock, names), names)
+    names, marked = Names({}, {}), [_marked(log) for log in logs]
+    judge(sheet, _found(logs, marked, start, clock, names), names)
     _window(sheet, logs, start, clock)
-    _holes(sheet, logs, start, clock)
+    _holes(sheet, logs, marked, start, clock)
     for option in ("pstore_path", "pstore_archive"):
         _crashes(sheet, str(params.get(option) or ""), clock.booted + asked)
     kept = _save(sheet, params, ctx, logs)
@@ -117,26 +125,50 @@ def _read(params: Mapping[str, Any], start: float, clock: reader.Clock) -> list[
     return [ring, log]
 
 
-def _found(logs: Sequence[reader.Log], start: float, clock: reader.Clock, names: Names) -> list[Incident]:
+def _marked(log: reader.Log) -> list[reader.Line]:
+    """The lines of a log that anybody looks at: next to none of its hundred thousand."""
+    return [log.lines[number] for number in worth(texts_of(log.lines), _SIGNS)]
+
+
+def _found(
+    logs: Sequence[reader.Log],
+    marked: Sequence[Sequence[reader.Line]],
+    start: float,
+    clock: reader.Clock,
+    names: Names,
+) -> list[Incident]:
     """The incidents of the window, each once, in the order of their times.
 
     The whole of each log is read for names: the driver tells them once, at its start.
     """
     found: list[Incident] = []
-    for log in reversed(logs):
-        inside = {id(line) for line in log.in_window(start, clock)}
-        known = list(found)
-        for line, one in incidents(log.lines, names):
+    for log, lines in zip(reversed(logs), reversed(marked)):
+        known = _times(found)
+        for line, one in incidents(lines, names):
             one = replace(one, at=log.age_of(line, clock))
-            if id(line) in inside and not any(_same(one, other) for other in known):
+            if log.in_window(line, start, clock) and not _near(one.at, known.get(_message(one), [])):
                 found.append(one)
     return found if any(one.at is None for one in found) else sorted(found, key=lambda one: one.at or 0.0)
 
 
-def _same(one: Incident, other: Incident) -> bool:
-    """The same message in two logs, of which one may only know the second."""
-    near = one.at is None or other.at is None or abs(one.at - other.at) <= _SAME_SECONDS
-    return near and (one.kind, one.number, one.where, one.text) == (other.kind, other.number, other.where, other.text)
+def _message(one: Incident) -> tuple[str, int, str, str]:
+    """What is the same in two logs, of which one may only know the second."""
+    return one.kind, one.number, one.where, one.text
+
+
+def _times(found: Sequence[Incident]) -> dict[tuple[str, int, str, str], list[float]]:
+    """Of each message when it was logged, in order; what has no time may have been at any."""
+    times: dict[tuple[str, int, str, str], list[float]] = {}
+    for one in found:
+        times.setdefault(_message(one), []).append(-math.inf if one.at is None else one.at)
+    return {message: sorted(several) for message, several in times.items()}
+
+
+def _near(at: float | None, times: Sequence[float]) -> bool:
+    if at is None or not times or times[0] == -math.inf:
+        return bool(times)
+    place = bisect_left(times, at - _SAME_SECONDS)
+    return place < len(times) and times[place] <= at + _SAME_SECONDS
 
 
 def _window(sheet: Sheet, logs: list[reader.Log], start: float, clock: reader.Clock) -> None:
@@ -153,10 +185,16 @@ def _window(sheet: Sheet, logs: list[reader.Log], start: float, clock: reader.Cl
     sheet.record(Check("window", NODE, verdict, measured, f"whole since {since}", "", chosen.source))
 
 
-def _holes(sheet: Sheet, logs: Sequence[reader.Log], start: float, clock: reader.Clock) -> None:
+def _holes(
+    sheet: Sheet,
+    logs: Sequence[reader.Log],
+    marked: Sequence[Sequence[reader.Line]],
+    start: float,
+    clock: reader.Clock,
+) -> None:
     """Lines in which a log says itself that lines are missing."""
-    for log in logs:
-        for line in log.in_window(start, clock):
+    for log, lines in zip(logs, marked):
+        for line in (line for line in lines if log.in_window(line, start, clock)):
             words = lost(line.text)
             if words:
                 sheet.find("log.lost", NODE, f"{log.source}: {words}: {cut(line.text, 80)}", "retest")
@@ -177,7 +215,7 @@ def _crashes(sheet: Sheet, folder: str, start_wall: float) -> None:
 
 
 def _described(log: reader.Log, start: float, clock: reader.Clock) -> dict[str, Any]:
-    times = [age for age in (log.age_of(line, clock) for line in log.lines) if age is not None]
+    times = log.ages(clock)
     return {
         "source": log.source,
         "since": iso(clock.booted + start),

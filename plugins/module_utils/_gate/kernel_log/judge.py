@@ -17,7 +17,7 @@ from typing import Optional
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate import xids
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.kernel_log import sxids
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.kernel_log import machine, nvlink5, sxids
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.kernel_log.lines import MESSAGES, Incident, Names
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import (
     FAIL,
@@ -62,9 +62,21 @@ def remedy_of(incident: Incident) -> str:
         return known if known != "none" else "field_diag"
     if incident.number == 154:
         return _recovery(incident.text)
-    if incident.number in xids.LINK5 and incident.fatal is False:
-        return "retest"
-    return xids.look_up(incident.number).remedy
+    known = xids.look_up(incident.number).remedy
+    return _of_link5(incident, known) if incident.number in xids.LINK5 else known
+
+
+def _of_link5(incident: Incident, fatal: str) -> str:
+    """By the word in the line, and by its numbers, of which the table may make more but of what is fatal never less.
+
+    What is not fatal, and is in no table, is measured again.
+
+    :param fatal: the remedy of what is.
+    """
+    rule = _rule(incident)
+    if incident.fatal is not False or (rule and rule.action == nvlink5.RESET):
+        return fatal
+    return "none" if rule == nvlink5.HARMLESS else "retest"
 
 
 def _recovery(text: str) -> str:
@@ -82,6 +94,7 @@ def judge(sheet: Sheet, found: Sequence[Incident], names: Names) -> None:
     for one in found:
         if one.kind == "message":
             _message(sheet, one, names)
+    _machine(sheet, [one for one in found if one.kind == "machine"])
 
 
 def _close(one: Optional[float], other: Optional[float]) -> bool:
@@ -123,9 +136,19 @@ def _follows(one: Incident, earlier: Sequence[Incident]) -> bool:
         return any(cause.number == one.previous for cause in near)
     if one.number in xids.FOLLOWERS:
         return any(cause.number in xids.CAUSES for cause in near)
-    if one.number == 145 and one.unit == "RLW_SRC_TRACK":
+    if one.number == 145 and one.unit == "RLW_SRC_TRACK" and not _resets(one):
         return any(c.number == 149 and c.where != one.where for c in near)
     return False
+
+
+def _rule(one: Incident) -> Optional[nvlink5.Rule]:
+    return nvlink5.rule_of(one.number, one.unit, one.text)
+
+
+def _resets(one: Incident) -> bool:
+    """An error of the unit itself, by its numbers, is no effect of what happened at the link's other end."""
+    rule = _rule(one)
+    return rule is not None and rule.action == nvlink5.RESET
 
 
 def _is_orphan(one: Incident, earlier: Sequence[Incident]) -> bool:
@@ -156,6 +179,9 @@ def _blame(sheet: Sheet, where: str, bursts: Sequence[Burst], names: Names) -> N
             told = sorted({one.previous for one in members if one.orphan and one.previous})
             before = f"Xid {', '.join(map(str, told))}" if told else "the error"
             text += f", and {before} before it is not in the log"
+        look = next((rule.look for one in members if (rule := _rule(one)) and rule.look), "")
+        if look:
+            text += f", {look}"
         if others:
             text += f", with Xid {', '.join(map(str, others))}"
         if len(members) > 1:
@@ -222,3 +248,34 @@ def _message(sheet: Sheet, one: Incident, names: Names) -> None:
     prefix = f"{_gpu(one.where, names)}: " if one.where else ""
     sheet.find(f"message:{name}", entity, prefix + words, remedy)
     sheet.record(Check("kernel", NODE, _VERDICTS.get(remedy, FAIL), cut(one.text, 120), 0, "failures", source))
+
+
+def _machine(sheet: Sheet, found: Sequence[Incident]) -> None:
+    """What is corrected now and then is told; each part is blamed once for each kind of error."""
+    counted: dict[tuple[str, str], list[Incident]] = {}
+    heads = machine.told_by_head((one.unit, one.text) for one in found)
+    for one in found:
+        if one.unit != machine.UNNAMED or machine.report_of(one.text) not in heads:
+            counted.setdefault((one.unit, one.where), []).append(one)
+    for (name, where), several in counted.items():
+        row = machine.BY_NAME[name]
+        number = machine.number(name, ((one.at, one.text) for one in several))
+        borne = number <= row.most
+        entity = _part(name, where)
+        what = "messages" if number == len(several) else "errors"
+        within = " within a day" if row.most else ""
+        text = f"{entity}: {row.words}" + (f", {number} {what}{within}" if number > 1 else "")
+        remedy = "none" if borne else row.remedy
+        sheet.find(f"kernel:{name}", entity, text, remedy)
+        verdict = PASS if borne else _VERDICTS.get(remedy, FAIL)
+        measured = cut(several[-1].text, 120)
+        sheet.record(Check(f"kernel:{name}", entity, verdict, number, row.most, what, row.source))
+        if not borne:
+            sheet.record(Check("kernel", NODE, verdict, measured, 0, "failures", row.source))
+
+
+def _part(name: str, where: str) -> str:
+    """As the other gates name it."""
+    if name.startswith("amd_"):
+        return f"GPU {where.rpartition('.')[0]}"
+    return f"PCI {where}" if name.startswith("pcie_") and where else where or NODE

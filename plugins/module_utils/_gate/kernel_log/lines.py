@@ -15,15 +15,19 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timezone
-from typing import Any, Optional
+from typing import Any, NamedTuple, Optional
+
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.kernel_log import machine
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.kernel_log.signs import worth
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.kernel_log.users import kernels_own
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._once import once
 
 _MONTH_NAMES = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _MONTHS = {name: at for at, name in enumerate(_MONTH_NAMES, start=1)}
 _DAY = 86400.0
 
 
-@dataclass(frozen=True)
-class Line:
+class Line(NamedTuple):
     """One message. mono: seconds since boot. wall: seconds since the epoch. seq: the kernel's own number."""
 
     text: str
@@ -34,7 +38,6 @@ class Line:
 
 # No number is longer than the kernel writes it: Python refuses to read thousands of digits.
 _KMSG = re.compile(r"\d{1,10},(\d{1,20}),(\d{1,20}),[^;]*;(.*)", re.S)
-_PRIORITY = re.compile(r"<\d+>\s?")
 _SECONDS = re.compile(r"\[\s*(\d{1,12}\.\d{1,9})\](?:\[\s*[TC]\d+\])?\s?(.*)", re.S)
 _CTIME = re.compile(r"\[\w{3} (\w{3})\s+(\d{1,2}) (\d\d):(\d\d):(\d\d) (\d{4})\]\s?(.*)", re.S)
 _ISO = re.compile(r"\[?(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?)\]?\s+(.*)", re.S)
@@ -131,13 +134,6 @@ class NoMessage(ValueError):
     """An entry that does not hold the message that was logged."""
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    made = dict(pairs)
-    if len(made) != len(pairs):
-        raise ValueError("a key stands twice")
-    return made
-
-
 _MICROSECONDS = re.compile(r"[0-9]{1,18}")
 
 
@@ -153,7 +149,7 @@ def journal_line(raw: str) -> tuple[Line, str, bool]:
 
     :raises ValueError: where it is none.
     """
-    entry: Any = json.loads(raw, object_pairs_hook=_unique)
+    entry: Any = json.loads(raw, object_pairs_hook=once)
     if not isinstance(entry, dict):
         raise ValueError("a journal entry is an object")
     message = entry.get("MESSAGE")
@@ -175,9 +171,10 @@ def journal_line(raw: str) -> tuple[Line, str, bool]:
 class Incident:
     """One error in the log.
 
-    kind: xid | sxid | off_bus | message. number: of the Xid or SXid. where: PCI address, empty where none is known.
-    at: seconds since boot or since the epoch, whatever the line had. fatal: what the line itself says. link: NVLink
-    number. previous: the Xid from which, as the driver says, it only follows. odd: in a form that nobody has seen.
+    kind: xid | sxid | off_bus | message | machine. number: of the Xid or SXid. where: PCI address, or another name of
+    the part, empty where none is known. at: seconds since boot or since the epoch, whatever the line had. fatal: what
+    the line itself says. link: NVLink number. previous: the Xid from which, as the driver says, it only
+    follows. odd: in a form that nobody has seen.
     """
 
     kind: str
@@ -256,6 +253,10 @@ MESSAGES: tuple[tuple[re.Pattern[str], str, str, str, str], ...] = (
 )
 
 
+#: Each of these messages, and each Xid, has one of these words.
+SIGNS = ("xid", "nvrm", "fallen off", "nv_err", "rminit", "peermem", "panic", "oops", "bug: ", "general protection")
+
+
 def address(text: str) -> str:
     """One spelling a PCI address: lower case, four digits of domain, no function."""
     domain, bus, device = text.lower().split(":")
@@ -277,19 +278,24 @@ def incidents(lines: Iterable[Line], names: Names) -> Iterator[tuple[Line, Incid
     """
     spoken_of, uuid_of = "", ""
     leaders: list[Incident] = []
-    for line in lines:
-        mapped = _UUID.search(line.text)
-        serial = _SERIAL.search(line.text)
+    kept = list(lines)
+    for number in worth([line.text for line in kept], (*SIGNS, *machine.SIGNS)):
+        line, text = kept[number], kernels_own(kept[number].text)
+        at = line.mono if line.mono is not None else line.wall
+        told = machine.told(text)
+        if told is not None:
+            yield line, Incident("machine", 0, told[1], text, at, unit=told[0])
+        mapped, serial = _UUID.search(text), _SERIAL.search(text)
         if mapped:
             uuid_of = address(mapped.group(1))
             names.uuids[uuid_of] = mapped.group(2)
         elif serial and uuid_of:
             names.serials[uuid_of] = serial.group(1)
-        named = _GPU_NAMED.search(line.text)
+        named = _GPU_NAMED.search(text)
         if named:
             spoken_of = address(named.group(1))
-        for piece in _NEXT.split(line.text):
-            for found in _incidents(piece, line.mono if line.mono is not None else line.wall, spoken_of):
+        for piece in _NEXT.split(text):
+            for found in _incidents(piece, at, spoken_of):
                 if found.kind != "sxid" or not _is_second_half(found, leaders):
                     yield line, found
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import errno
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Optional
 
@@ -26,6 +26,11 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.kernel_lo
     iso_time,
     journal_line,
     parse,
+)
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.kernel_log.records import (
+    Records,
+    records_of,
+    times_of,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._proc import BOOT_ID, boot_id
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._process import run
@@ -114,7 +119,7 @@ class Log:
 
     source: str
     place: str
-    lines: list[Line] = field(default_factory=list)
+    lines: Sequence[Line] = ()
     raw: bytes = b""
     problems: list[str] = field(default_factory=list)
     whole_from: Optional[float] = None
@@ -125,9 +130,9 @@ class Log:
         if problem not in self.problems:
             self.problems.append(problem)
 
-    def in_window(self, start: float, clock: Clock) -> list[Line]:
-        """The lines since the start; a line without any time may be of the window, and so it is."""
-        return [line for line in self.lines if (self.age_of(line, clock) or float("inf")) >= start or start == 0.0]
+    def in_window(self, line: Line, start: float, clock: Clock) -> bool:
+        """Is it of the time since the start? A line without any time may be, and so it is."""
+        return start == 0.0 or (self.age_of(line, clock) or float("inf")) >= start
 
     @staticmethod
     def age_of(line: Line, clock: Clock) -> Optional[float]:
@@ -135,6 +140,18 @@ class Log:
         if line.mono is not None:
             return line.mono
         return line.wall - clock.booted if line.wall is not None else None
+
+    def ages(self, clock: Clock) -> list[float]:
+        """When its lines were written, as far as they tell it."""
+        told = times_of(self.lines)
+        if None not in told:
+            return told  # type: ignore[return-value]
+        booted = clock.booted
+        return [
+            line.mono if line.mono is not None else (line.wall or 0.0) - booted
+            for line in self.lines
+            if line.mono is not None or line.wall is not None
+        ]
 
     def settle(self, start: float, clock: Clock) -> None:
         """Look whether the log covers the window, and belongs to this boot."""
@@ -148,13 +165,13 @@ class Log:
             self.problems.append(
                 f"the log begins {self.whole_from:.0f} s after the boot, and the window {start:.0f} s after it"
             )
-        times = [age for age in (self.age_of(line, clock) for line in self.lines) if age is not None]
+        times = self.ages(clock)
         if times and max(times) > clock.uptime + _BOOT_TOLERANCE:
             self.problems.append("the log is of another boot: it is younger than this one is old")
         if times and max(times) < 0:
             self.problems.append("the log is of another boot: it ends before this one begins")
-        told = [line.mono for line in self.lines if line.mono is not None]
-        if any(later < earlier - _BACKWARDS for earlier, later in zip(told, told[1:])):
+        told = [one for one in times_of(self.lines) if one is not None]
+        if told != sorted(told) and any(later < earlier - _BACKWARDS for earlier, later in zip(told, told[1:])):
             self.problems.append("the log is of several boots: its times go backwards")
 
 
@@ -168,22 +185,32 @@ def read_kmsg(path: str, start: float) -> Log:
         return log
     _whole_bytes(log)
     now = time.time()
-    for text in raw.decode("utf-8", "replace").split("\n"):
-        # A record's further lines hold its device, indented by a blank.
-        if text.strip() and not text.startswith(" "):
-            log.lines.append(parse(text, now))
-    numbered = [line for line in log.lines if line.seq is not None]
-    if numbered and len(numbered) != len(log.lines):
-        log.problems.append("a record of the kernel log cannot be read")
-    if numbered:
-        first = numbered[0]
-        log.whole_from = 0.0 if first.seq == 0 else first.mono
-    for before, line in zip(numbered, numbered[1:]):
-        if line.seq != (before.seq or 0) + 1 and (line.mono or 0.0) >= start:
-            log.problems.append(f"the kernel log lost records between number {before.seq} and {line.seq}")
-            break
-    log.ends_now = bool(numbered) and not log.problems
+    # A record's further lines hold its device, indented by a blank.
+    whole = raw.decode("utf-8", "replace")
+    texts = [t for t in whole.split("\n") if t and t[0] != " " and not t.isspace()]
+    log.lines = records_of(whole, texts) or [parse(text, now) for text in texts]
+    if isinstance(log.lines, Records):
+        numbers, times = log.lines.numbers, log.lines.times
+    else:
+        numbered = [line for line in log.lines if line.seq is not None]
+        if numbered and len(numbered) != len(log.lines):
+            log.problems.append("a record of the kernel log cannot be read")
+        numbers, times = [line.seq or 0 for line in numbered], [line.mono or 0.0 for line in numbered]
+    if numbers:
+        log.whole_from = 0.0 if numbers[0] == 0 else times[0]
+        _in_a_row(log, numbers, times, start)
+    log.ends_now = bool(numbers) and not log.problems
     return log
+
+
+def _in_a_row(log: Log, numbers: list[int], times: list[float], start: float) -> None:
+    """Does each record since the start carry the number after that of the one before it?"""
+    if numbers == list(range(numbers[0], numbers[0] + len(numbers))):
+        return
+    for before, number, time_of_it in zip(numbers, numbers[1:], times[1:]):
+        if number != before + 1 and time_of_it >= start:
+            log.problems.append(f"the kernel log lost records between number {before} and {number}")
+            return
 
 
 def _whole_bytes(log: Log) -> None:
@@ -217,10 +244,11 @@ def _drain(path: str, log: Log) -> tuple[bytes, str]:
     return bytes(kept), f"{path} is larger than any kernel log"
 
 
-def read_journal(program: str, clock: Clock, timeout: float) -> Log:
-    """The kernel's messages of this boot in the journal."""
-    # Without --all a long message is shown as null.
-    argv = [program, "-k", "-b", "-o", "json", "--all", "--no-pager", "-q", f"--output-fields={_JOURNAL_FIELDS}"]
+def read_journal(program: str, clock: Clock, timeout: float, *, boot: str = "") -> Log:
+    """The kernel's messages of this boot in the journal, or of another one, which is then that of the clock as well."""
+    # Without --all a long message is shown as null. Of a boot's id journalctl takes the form without dashes alone.
+    which = f"--boot={boot.replace('-', '')}" if boot else "-b"
+    argv = [program, "-k", which, "-o", "json", "--all", "--no-pager", "-q", f"--output-fields={_JOURNAL_FIELDS}"]
     log = Log("journal", " ".join(argv))
     done = run(argv, timeout=timeout, limit=SIZE_LIMIT)
     log.raw = done.stdout
@@ -228,14 +256,16 @@ def read_journal(program: str, clock: Clock, timeout: float) -> Log:
         said = cut(done.stderr.strip(), 200)
         how = f"ended with {done.rc}" if done.ended == "exit" else done.ended
         log.problems.append(f"{program}: {how}" + (f": {said}" if said else ""))
+    lines: list[Line] = []
     for raw in done.text.split("\n"):
         if raw.strip():
-            _journal_entry(log, raw, clock)
+            _journal_entry(log, lines, raw, clock)
+    log.lines = lines
     _begins(log, clock)
     return log
 
 
-def _journal_entry(log: Log, raw: str, clock: Clock) -> None:
+def _journal_entry(log: Log, lines: list[Line], raw: str, clock: Clock) -> None:
     try:
         line, boot, timed = journal_line(raw)
     except (ValueError, TypeError, RecursionError) as exc:
@@ -247,7 +277,7 @@ def _journal_entry(log: Log, raw: str, clock: Clock) -> None:
         log.object("a time of the journal is none")
     if "\0" in line.text:
         log.object(_NULL)
-    log.lines.append(line)
+    lines.append(line)
 
 
 def _begins(log: Log, clock: Clock) -> None:
@@ -265,12 +295,14 @@ def read_file(path: str, clock: Clock) -> Log:
     if problem:
         log.problems.append(problem)
     _whole_bytes(log)
+    lines: list[Line] = []
     for text in log.raw.decode("utf-8", "replace").split("\n"):
         if not text.strip():
             continue
         if text.startswith("{"):
-            _journal_entry(log, text, clock)
+            _journal_entry(log, lines, text, clock)
         else:
-            log.lines.append(parse(text.rstrip("\r"), clock.now))
+            lines.append(parse(text.rstrip("\r"), clock.now))
+    log.lines = lines
     _begins(log, clock)
     return log

@@ -16,6 +16,7 @@ import re
 from typing import Optional
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.kernel_log.read import Clock, Log
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.kernel_log.users import kernels_own
 
 #: Wall-clock times in logs are of whole seconds, and are converted by a clock of their own.
 _WALL_SLACK = 2.0
@@ -38,10 +39,13 @@ LOST: tuple[tuple[re.Pattern[str], str], ...] = (
 #: Suppresses nothing but messages of the network's own macros (Linux, net/core/utils.c).
 _NOT_OURS = re.compile(r"\bnet_ratelimit: \d+ callbacks suppressed")
 
+#: Each of them has one of these words.
+SIGNS = ("suppressed", "dropped", "missed", "lost", "discarded")
+
 
 def lost(text: str) -> str:
     """What this line says of lines that are missing; empty where it says nothing."""
-    ours = _NOT_OURS.sub("", text)  # of two lines that were joined the other one still counts
+    ours = _NOT_OURS.sub("", kernels_own(text))  # of two lines that were joined the other one still counts
     return next((words for pattern, words in LOST if pattern.search(ours)), "")
 
 

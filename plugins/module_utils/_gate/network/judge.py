@@ -9,13 +9,16 @@ PRIVATE to the collection. Runs on nodes: standard library only.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, Optional
+from typing import Optional
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import short
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.ended import ENDED
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.network import ber
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.network.lldp import Heard
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.network.ports import Port, layer, limits
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.network.section import Links
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.network.speeds import Speed
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.required import Required, demand
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import (
     FAIL,
     INCONCLUSIVE,
@@ -31,17 +34,7 @@ _OWN = "own rule: a port that is down carries nothing"
 _PLAN = "the plan of the site"
 
 
-class Required(NamedTuple):
-    """One cell that must be there."""
-
-    id: str
-    entity: str
-    wanted: Any
-    unit: str
-    source: str
-
-
-def required(asked: Sequence[Links], plan: Mapping[str, str]) -> Iterator[Required]:
+def required(asked: Sequence[Links], plan: Mapping[str, str], speeds: Sequence[Speed] = ()) -> Iterator[Required]:
     for links in asked:
         for port in links.ports:
             yield Required(STATE, port, UP, "", _OWN)
@@ -49,16 +42,20 @@ def required(asked: Sequence[Links], plan: Mapping[str, str]) -> Iterator[Requir
             if links.lanes is not None:
                 yield Required(LANES, port, links.lanes, "", links.source)
             yield Required(ERRORS, port, links.errors, f"of a counter in {links.seconds:g} s", links.source)
-    if plan:
+            for cell, limit in ber.limits_of(links).items():
+                yield Required(cell, port, limit, ber.unit(cell), links.source)
+    for speed in speeds:
+        for port in speed.links.ports:
+            yield Required(speed.cell, port, speed.minimum, speed.unit, speed.source)
+    if plan or speeds or any(map(ber.limits_of, asked)):
         yield Required(ENDED, NODE, "exit [0]", "", "own rule: an unknown end is none")
     for port, wanted in plan.items():
         yield Required(NEIGHBOUR, port, wanted, "", _PLAN)
 
 
-def begin(asked: Sequence[Links], plan: Mapping[str, str]) -> Sheet:
+def begin(asked: Sequence[Links], plan: Mapping[str, str], speeds: Sequence[Speed] = ()) -> Sheet:
     sheet = Sheet()
-    for row in required(asked, plan):
-        sheet.require(row.id, row.entity, wanted=row.wanted, unit=row.unit, source=row.source)
+    demand(sheet, required(asked, plan, speeds))
     return sheet
 
 

@@ -8,12 +8,12 @@ Runs on nodes: standard library only.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import short
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._lldp import interfaces, members, value
 
 _KEYS = ("name", "chassis", "port")
 #: The kind of a port's id that is its name on the switch.
@@ -28,59 +28,30 @@ class Heard:
     problems: list[str] = field(default_factory=list)
 
 
-def command(lldpctl: str) -> list[str]:
-    """The form that stays a list also where there is but one."""
-    return [lldpctl, "-f", "json0"]
-
-
 def read(text: str) -> Heard:
     heard = Heard()
     if not text.strip():
         heard.problems.append("it printed nothing")
         return heard
     try:
-        found = json.loads(text, object_pairs_hook=_once)
-        for row in _members(found["lldp"], "interface"):
+        for row in interfaces(text):
             name = row["name"]
             if not isinstance(name, str) or any(key not in row for key in _KEYS):
                 raise ValueError("an interface without a name, a chassis or a port")
             heard.neighbours.setdefault(name, []).append(frozenset(_names(row)))
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as exc:
+    except (ValueError, KeyError, TypeError, AttributeError) as exc:
         heard.neighbours.clear()
         heard.problems.append(f"what it printed cannot be read: {short(exc, 100)}")
     return heard
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    made = dict(pairs)
-    if len(made) != len(pairs):
-        raise ValueError("a key stands twice")
-    return made
-
-
-def _members(parts: Any, name: str) -> Iterator[Mapping[str, Any]]:
-    """:raises ValueError: where it is no list of mappings."""
-    if not isinstance(parts, list):
-        raise ValueError(f"{name} is no list")
-    for part in parts:
-        rows = part.get(name, [])
-        if not isinstance(rows, list) or not all(isinstance(row, Mapping) for row in rows):
-            raise ValueError(f"{name} is no list")
-        yield from rows
-
-
 def _names(row: Mapping[str, Any]) -> Iterator[str]:
     """Switch and port, by each name and each id that both tell. What people have written of a port, which may be
     another one's name, counts only where the port tells no name of its own."""
-    switches = {_value(one) for key in ("name", "id") for one in _members(row["chassis"], key)}
-    ids = list(_members(row["port"], "id"))
+    switches = {value(one) for key in ("name", "id") for one in members(row["chassis"], key)}
+    ids = list(members(row["port"], "id"))
     named = any(one.get("type") == _OWN_NAME for one in ids)
-    ports = {_value(one) for one in [*ids, *([] if named else _members(row["port"], "descr"))]}
+    ports = {value(one) for one in [*ids, *([] if named else members(row["port"], "descr"))]}
     for switch in sorted(switches - {""}):
         for port in sorted(ports - {""}):
             yield f"{switch} {port}"
-
-
-def _value(row: Mapping[str, Any]) -> str:
-    value = row.get("value")
-    return " ".join(value.split()) if isinstance(value, str) else ""

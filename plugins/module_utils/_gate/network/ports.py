@@ -77,8 +77,8 @@ _STATES, _PHYSICAL = tuple("012345"), tuple("1234567")
 
 
 def _rdma(sysfs: str, port: str) -> Port:
-    device, _slash, number = port.partition("/")
-    folder = os.path.join(sysfs, "class", "infiniband", device, "ports", number)
+    device, _slash, which = port.partition("/")
+    folder = os.path.join(sysfs, "class", "infiniband", device, "ports", which)
     if not os.path.isdir(folder):
         return Port(False)
     words = (_word(os.path.join(folder, "state")), _word(os.path.join(folder, "phys_state")))
@@ -92,7 +92,7 @@ def _rdma(sysfs: str, port: str) -> Port:
         _word(os.path.join(folder, "link_layer")),
         float(rate.group(1)) if rate else None,
         int(rate.group(2)) if rate else None,
-        {name: _number(os.path.join(folder, "counters", name)) for name in RDMA},
+        {name: number(os.path.join(folder, "counters", name)) for name in RDMA},
     )
 
 
@@ -111,7 +111,7 @@ def _netdev(sysfs: str, name: str) -> Port:
     if not os.path.isdir(folder):
         return Port(False)
     state = _word(os.path.join(folder, "operstate"))
-    speed = _number(os.path.join(folder, "speed"))
+    speed = number(os.path.join(folder, "speed"))
     up = _OPERATIONAL.get(state)
     if up and _word(os.path.join(folder, "carrier")) != "1":
         up = None
@@ -122,11 +122,12 @@ def _netdev(sysfs: str, name: str) -> Port:
         "",
         speed / 1000 if speed else None,
         None,
-        {counter: _number(os.path.join(folder, counter)) for counter in NETDEV},
+        {counter: number(os.path.join(folder, counter)) for counter in NETDEV},
     )
 
 
-def _number(path: str) -> Optional[int]:
+def number(path: str) -> Optional[int]:
+    """A counter of the kernel; None for what is none."""
     word = _word(path)
     return int(word) if word.isascii() and word.isdigit() and len(word) < 21 else None
 

@@ -30,7 +30,8 @@ _PORT: Mapping[str, re.Pattern[str]] = {
 @dataclass(frozen=True)
 class Links:
     """Ports of one kind, each by its name. rate: Gb/s. lanes: None where nobody demands them. errors: so many of each
-    counter at most in so many seconds."""
+    counter at most in so many seconds. effective_ber, symbol_ber: of how many bits one may be wrong, None where nobody
+    asks."""
 
     name: str
     kind: str
@@ -40,9 +41,11 @@ class Links:
     errors: int
     seconds: float
     source: str
+    effective_ber: Optional[float] = None
+    symbol_ber: Optional[float] = None
 
 
-def _links(section: Mapping[str, Any]) -> tuple[Links, ...]:
+def links_of(section: Mapping[str, Any]) -> tuple[Links, ...]:
     found = tuple(_row(row) for row in section["links"])
     names, ports = [one.name for one in found], [port for one in found for port in one.ports]
     whole = found and all(_readable(one) for one in found)
@@ -61,13 +64,16 @@ def _row(row: Mapping[str, Any]) -> Links:
         int(row["errors"]),
         float(row["seconds"]),
         str(row["source"]),
+        *(None if row.get(key) is None else float(row[key]) for key in ("effective_ber", "symbol_ber")),
     )
 
 
 def _readable(one: Links) -> bool:
     named = one.kind in KINDS and bool(one.ports) and all(_PORT[one.kind].match(port) for port in one.ports)
     lanes = one.lanes is None or (one.kind != ETHERNET and one.lanes > 0)
-    return named and lanes and one.rate > 0 and one.seconds > 0 and one.errors >= 0
+    told = [rate for rate in (one.effective_ber, one.symbol_ber) if rate is not None]
+    rates = all(0 < rate < 1 for rate in told) and (one.kind != ETHERNET or not told)
+    return named and lanes and rates and one.rate > 0 and one.seconds > 0 and one.errors >= 0
 
 
 def section_of(wanted: Wanted, names: Sequence[str] = ()) -> list[Links]:
@@ -75,4 +81,4 @@ def section_of(wanted: Wanted, names: Sequence[str] = ()) -> list[Links]:
 
     :raises ConfigError: where the profile has no such section, or no links that are named.
     """
-    return chosen(wanted, NAME, _links, names)
+    return chosen(wanted, NAME, links_of, names)

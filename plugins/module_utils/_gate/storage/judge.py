@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import short
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.ended import ENDED
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.required import Required, demand
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.storage.drives import Drive
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.storage.errors import UNKNOWN_WARNING, WARNINGS
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.storage.health import (
@@ -45,16 +45,6 @@ _OWN = "own rule: two drives are not one"
 _SPARE = "NVM Express Base Specification 2.0, log page 02h"
 
 
-class Required(NamedTuple):
-    """One cell that must be there."""
-
-    id: str
-    entity: str
-    wanted: Any
-    unit: str
-    source: str
-
-
 def required(section: Section) -> Iterator[Required]:
     yield Required(ENDED, NODE, "exit [0]", "", "own rule: an unknown end is none")
     for group in section.drives:
@@ -72,8 +62,7 @@ def required(section: Section) -> Iterator[Required]:
 
 def begin(section: Section) -> Sheet:
     sheet = Sheet()
-    for row in required(section):
-        sheet.require(row.id, row.entity, wanted=row.wanted, unit=row.unit, source=row.source)
+    demand(sheet, required(section))
     return sheet
 
 

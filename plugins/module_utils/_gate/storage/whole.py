@@ -12,12 +12,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    made = dict(pairs)
-    if len(made) != len(pairs):
-        raise ValueError("a key stands twice")
-    return made
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._once import once
 
 
 def document(text: str) -> Mapping[str, Any]:
@@ -31,7 +26,7 @@ def document(text: str) -> Mapping[str, Any]:
     if start < 0:
         raise ValueError("it printed no JSON")
     try:
-        found, end = json.JSONDecoder(object_pairs_hook=_once).raw_decode(text, start)
+        found, end = json.JSONDecoder(object_pairs_hook=once).raw_decode(text, start)
     except RecursionError as exc:
         raise ValueError("it is nested without an end") from exc
     if any(mark in text[:start] + text[end:] for mark in "{}") or not isinstance(found, dict):

@@ -17,6 +17,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Optional
 
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._once import once
+
 #: What a step must tell, what it may tell beside it, and of that what is a figure of speed, with its unit.
 STEP, TIME, LOSS, GRAD_NORM, SKIPPED, NAN = "step", "time", "loss", "grad_norm", "skipped", "nan"
 OWED = (STEP, TIME, LOSS)
@@ -148,17 +150,11 @@ class JsonLines(Format):
         if rank is None or self.keys[STEP].rpartition(".")[2] not in line:
             return None
         try:
-            told = json.loads(line.strip()[rank.end() :], object_pairs_hook=_once)
+            told = json.loads(line.strip()[rank.end() :], object_pairs_hook=once)
         except RecursionError as exc:
             raise ValueError("too deep") from exc
         found = {key: _word(value) for key, way in self.keys.items() if (value := _at(told, way)) is not None}
         return found if STEP in found else None
-
-
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    if len({key for key, _value in pairs}) < len(pairs):
-        raise ValueError("a key twice")
-    return dict(pairs)
 
 
 def _at(told: Any, way: str) -> Any:

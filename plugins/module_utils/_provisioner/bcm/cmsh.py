@@ -204,6 +204,14 @@ class Cmsh:
             raise self._unread(answer, f"address of {card} of {cut(', '.join(names), 200)}")
         return {name: told for name, told in found.items() if told not in ("", "0.0.0.0")}
 
+    # -- power -------------------------------------------------------------------------------------------------
+
+    def power(self, name: str, verb: str = "status") -> str:
+        """What is said of its power, in BCM's word: of several supplies what all of them say; empty where none does."""
+        answer = self.run(f"device power -n {name} {verb}", _END)
+        self._usable(answer)
+        return record.power(answer.out, name)
+
     # -- images and categories ---------------------------------------------------------------------------------
 
     def objects(self, mode: str, *properties: str) -> dict[str, Record]:

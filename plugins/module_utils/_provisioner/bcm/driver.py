@@ -17,7 +17,11 @@ from contextlib import suppress
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _deployment as deployment
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import require
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, FleetError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
+    ConfigError,
+    FleetError,
+    Unsupported,
+)
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.bcm import meanwhile, record, tables
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.bcm.cmsh import WORD
@@ -28,6 +32,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.co
     NodeState,
     Taken,
 )
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.switching import OFF
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import BY_NAME, Image, Wanted
 
 Nodes = Sequence[tuple[NodeState, Wanted]]
@@ -52,6 +57,7 @@ class BcmDriver(BcmReader):
     inspects = False
     erases = False
     deploy_proof = deployment.NONCE
+    switches = True
 
     # -- the record --------------------------------------------------------------------------------------------
 
@@ -108,6 +114,31 @@ class BcmDriver(BcmReader):
         if self.ctx.may_write(f"set {node.id} {what}", nodes=(wanted.host,)):
             for why in self._sent(make, [(node, wanted)]).values():
                 raise why.located(node=wanted.host)
+
+    # -- power -------------------------------------------------------------------------------------------------
+
+    def power_of(self, node: NodeState) -> str:
+        """:raises Unsupported: of a node whose power BCM does not switch."""
+        if node.raw.get("powercontrol", "").lower() == record.NO_POWER:
+            raise Unsupported(
+                "BCM switches no power of this node",
+                node=node.name,
+                address=self.address,
+                seen="its powercontrol is none",
+                do=f"ask the machine's BMC (redfish_power), or set powercontrol of {node.id}; nothing was changed",
+            )
+        return self.cmsh.power(node.id) or "unknown: cmsh tells none of it"
+
+    def switch(self, state: str, node: NodeState, wanted: Wanted) -> None:
+        what = f"power -n {node.id} {state}"
+        if self.ctx.may_write(what, destructive=state == OFF, nodes=(wanted.host,)):
+            _fresh, moved = meanwhile.as_judged([(node, wanted)], self.states([node.id]), self.address)
+            for why in moved.values():
+                raise why
+            self.cmsh.power(node.id, state)
+
+    def is_at_work(self, node: NodeState) -> bool:
+        return node.native in tables.UNDER_WAY
 
     # -- steps -------------------------------------------------------------------------------------------------
 

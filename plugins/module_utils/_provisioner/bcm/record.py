@@ -60,10 +60,19 @@ _CLOSED = "closed"
 _WORD = re.compile(r"(?:(?<=\s)|\A)gpufleet-(hold|note|serial|mark\.[^\s=]*)=(\S*)(?:\s+|\Z)")
 _HANDS_OFF, _OWNER = "hands-off", "owner="
 #: Interfaces by which BCM reaches a BMC; ``powercontrol`` names the one that it uses.
+NO_POWER = "none"
+_POWER = re.compile(r"\[\s*([A-Za-z]+)\s*\]")
 BMC = re.compile(r"(?:ipmi|ilo|drac|cimc|rf)\d+\Z")
 
 
 # -- what it prints ------------------------------------------------------------------------------------------------
+
+
+def power(text: str, name: str) -> str:
+    """``apc01:1 ....... [  ON  ] node001``: what switches it stands on the one side, or before the node itself."""
+    lines = (line for line in text.splitlines() if name in re.split(r"[\s.]+", line))
+    told = {found[1].lower() for found in map(_POWER.search, lines) if found}
+    return " and ".join(sorted(told))
 
 
 def is_mac(text: str) -> bool:

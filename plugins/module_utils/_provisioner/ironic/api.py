@@ -13,6 +13,7 @@ import json
 import traceback
 from collections.abc import Callable, Mapping
 from functools import cached_property, lru_cache
+from itertools import chain, repeat
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import require
@@ -25,7 +26,12 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     Refused,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import keep_secret
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ironic.tables import MICROVERSION
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ironic.tables import (
+    MICROVERSION,
+    RUNBOOK_VERSION,
+    SERVICE_VERSION,
+)
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ironic.words import without_arguments
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._transport import Clock, Peer, cause, said, short
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
 
@@ -44,6 +50,13 @@ LOCK_TIMEOUT = 60.0
 LOCK_INTERVAL = 1.0
 #: Ironic gives at most so many nodes an answer ([api] max_limit).
 PAGE = 1000
+
+#: API version -> the release that brought it.
+_SINCE = {
+    MICROVERSION: "Ironic 21.4 (2023.1)",
+    SERVICE_VERSION: "Ironic 23.0 (2023.2)",
+    RUNBOOK_VERSION: "Ironic 26.1 (2024.2)",
+}
 
 _AGAIN = frozenset({409, 503})
 #: Told by one that is there, and asks for patience.
@@ -210,15 +223,34 @@ class IronicApi:
 
     # -- writing -----------------------------------------------------------------------------------------------
 
-    def write(self, method: str, path: str, *, body: Any, saying: str, host: str, destructive: bool = False) -> Any:
+    def write(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: Any,
+        saying: str,
+        host: str,
+        destructive: bool = False,
+        version: str = MICROVERSION,
+        still: Callable[[], None] = lambda: None,
+    ) -> Any:
         """One write, if it may be sent; returns its JSON, or None where there is none or in check mode.
+
+        :param still: raises where it is not to be sent any more; asked each time that the node was locked before.
 
         A node that a conductor has locked for a moment is asked again; ``saying`` is the write without secrets.
         """
         what = f"{method} {self.address}/v1{path} {saying}".rstrip()
+        judged = chain((lambda: None,), repeat(still))
+
+        def send() -> Any:
+            next(judged)()
+            return self._send(method, path, json=body, microversion=version)
+
         answer = self._ctx.written(
             what,
-            lambda: self._send(method, path, json=body),
+            send,
             lambda got: not _locked_for_a_moment(got),
             destructive=destructive,
             nodes=(host,),
@@ -241,11 +273,10 @@ class IronicApi:
                     path,
                     method,
                     raise_exc=False,
-                    microversion=MICROVERSION,
                     status_code_retries=0,
                     connect_retries=0,
                     headers={"Accept": "application/json"},
-                    **kwargs,
+                    **{"microversion": MICROVERSION, **kwargs},
                 )
             )
         except BadAnswer as exc:
@@ -277,11 +308,22 @@ class IronicApi:
         if answer.status_code == 401:
             raise _PEER.login_refused(self.address)
         if answer.status_code == 406:
+            wanted = answer.request.headers.get("X-OpenStack-Ironic-API-Version") or MICROVERSION
             raise Refused(
-                f"this Ironic does not speak API version {MICROVERSION}",
+                f"this Ironic does not speak API version {wanted}",
                 address=self.address,
                 seen=_reason(answer),
-                do="Ironic 21.4 (2023.1) or newer is needed",
+                do=f"{_SINCE.get(wanted, _SINCE[MICROVERSION])} or newer is needed",
+            )
+        if answer.status_code == 403:
+            raise Refused(
+                f"Ironic lets this login not do it: {method} {path}",
+                address=self.address,
+                wanted="a login that has the right named below",
+                seen=_reason(answer),
+                details={"status": 403},
+                do="give its user, in its project, a role that Ironic's policy grants that right, or use another login;"
+                " this was not done",
             )
         if answer.status_code < 400:
             raise BadAnswer(
@@ -332,4 +374,4 @@ def _reason(answer: Any) -> str:
             message = message.get("faultstring", "")
     except (ValueError, AttributeError):
         message = answer.text
-    return said(answer.status_code, message)
+    return said(answer.status_code, without_arguments(message))

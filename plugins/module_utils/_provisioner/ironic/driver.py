@@ -14,15 +14,18 @@ from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _deployment as deployment
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import require
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import FleetError, WrongMachine
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import Changed, FleetError, WrongMachine
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import short
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import (
     Changes,
     NodeState,
     mac,
 )
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ironic import record, tables
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ironic import record, tables, work
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ironic.find import IronicReader
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ironic.prerequisites import lacking
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ironic.words import without_arguments
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.switching import OFF
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import Wanted
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import has_form
 
@@ -37,9 +40,15 @@ class IronicDriver(IronicReader):
     leads_to = tables.LEADS_TO
     destructive = tables.DESTRUCTIVE
     orders = tables.ORDERS
+    works = tables.WORKS
+    busy = tables.BUSY
+    settled = tables.SETTLED
+    carrying = tables.CARRYING
+    led_to_by = tables.LED_TO_BY
     keeps_images = False
     deploy_proof = deployment.NONCE
     stateless = ("ramdisk",)
+    switches = True
 
     # -- the record --------------------------------------------------------------------------------------------
 
@@ -50,7 +59,20 @@ class IronicDriver(IronicReader):
             node, changes = self._update(wanted, node)
         if wanted.boot_mac and node.raw.get("uuid"):
             changes = self._with_port(wanted, node, changes)
-        return node, changes
+        return node, self._with_traits(wanted, node, changes)
+
+    def _with_traits(self, wanted: Wanted, node: NodeState, changes: Changes) -> Changes:
+        """By its traits a node is given deploy templates and runbooks."""
+        lacking = record.lacking_traits(node.raw, wanted.extras)
+        if not lacking:
+            return changes
+        if node.native in tables.RECORD_LOCKED:
+            return Changes(changes.before, changes.after, (*changes.deferred, "traits"))
+        for trait in lacking if node.id else ():
+            path = f"/nodes/{node.id}/traits/{trait}"
+            self.api.write("PUT", path, body=None, saying="", host=wanted.host)
+        before = {**changes.before, "traits": list(node.raw.get("traits") or [])}
+        return Changes(before, {**changes.after, "traits": [*before["traits"], *lacking]}, changes.deferred)
 
     def _create(self, wanted: Wanted) -> tuple[NodeState, Changes]:
         if "driver" not in wanted.extras:
@@ -150,6 +172,7 @@ class IronicDriver(IronicReader):
             "inspected": node.inspection in ("passed", "unsupported"),
             "image_current": self._image_current(node, wanted) and not wanted.redeploy,
             "same_deploy_interface": self._same_deploy_interface(node, wanted),
+            "cleaned_by_hand": node.raw.get("target_provision_state") == "manageable",
         }
 
     def undeployable(self, wanted: Wanted, node: NodeState | None) -> FleetError | None:
@@ -157,7 +180,8 @@ class IronicDriver(IronicReader):
 
     def other_bytes(self, wanted: Wanted) -> str:
         keys = record.own_image_keys(wanted.extras)
-        return f"driver.instance_info says by itself what is deployed: {', '.join(keys)}" if keys else ""
+        own = f"driver.instance_info says by itself what is deployed: {', '.join(keys)}" if keys else ""
+        return own or work.writes_an_image(wanted.extras)
 
     @staticmethod
     def _image_current(node: NodeState, wanted: Wanted) -> bool:
@@ -192,28 +216,56 @@ class IronicDriver(IronicReader):
         return [*super().prerequisites(nodes), *lacking(self.api, nodes)]
 
     def start(self, step: str, node: NodeState, wanted: Wanted) -> None:
+        sent, version = work.order(step, wanted)
+        if step in (tables.DEPLOY, tables.REBUILD) and wanted.image is not None:
+            sent = {**work.deploy_steps(wanted), **record.config_drive(wanted.image, wanted.extras)}
         with self.ctx.ordering(""):
             self._before(step, node, wanted)
-        body: dict[str, Any] = {"target": tables.TARGETS[step]}
-        if step in (tables.DEPLOY, tables.REBUILD) and wanted.image is not None:
-            body.update(record.config_drive(wanted.image, wanted.extras))
+        self._provision(step, node, wanted, sent, version)
+
+    def _provision(
+        self, step: str, node: NodeState, wanted: Wanted, sent: dict[str, Any], version: str = tables.MICROVERSION
+    ) -> None:
+        target = tables.TARGETS[step]
         self.api.write(
             "PUT",
             f"/nodes/{node.id}/states/provision",
-            body=body,
-            saying=" ".join([f"target={body['target']}", *list(body)[1:]]),
+            body={"target": target, **sent},
+            saying=" ".join([f"target={target}", *work.told(sent)]),
             host=wanted.host,
-            destructive=step in tables.DESTRUCTIVE,
+            destructive=wanted.work or step in tables.DESTRUCTIVE,
+            version=version,
+            still=lambda: None if node.native in tables.MANAGED_FIRST.get(step, ()) else self._as_judged(node, wanted),
         )
 
+    def _as_judged(self, node: NodeState, wanted: Wanted) -> None:
+        """While a conductor had it locked for another controller, that one may have taken it: what we note now would be
+        told of the deployment that is there by then.
+
+        :raises Changed: where it is in another state than it was judged in, or was in one since.
+        """
+        now = self.reread(node, wanted)
+        if (now.native, now.stamp) != (node.native, node.stamp):
+            raise Changed(
+                "the node went on while it was locked, and not by us",
+                node=wanted.host,
+                address=self.address,
+                wanted=f"{node.native} since {node.stamp}",
+                seen=f"{now.native} since {now.stamp}",
+                do="nothing was changed; run again, so that it is judged as it is now",
+            )
+
     def _before(self, step: str, node: NodeState, wanted: Wanted) -> None:
+        managed_first = node.native in tables.MANAGED_FIRST.get(step, ())
         if step in (tables.DEPLOY, tables.REBUILD):
             self._note_image(step, node, wanted)
         if step == tables.UNDEPLOY and wanted.erase and node.raw.get("automated_clean") is not True:
             self._patched(wanted, node, [{"op": "add", "path": "/automated_clean", "value": True}])
-        if step == tables.RECOVER_CLEAN and node.maintenance:
+        if (step == tables.RECOVER_CLEAN or managed_first) and node.maintenance:
             # Ironic sets it when a cleaning fails, and refuses `manage` for as long as it stands.
             self._maintenance("DELETE", node, None, wanted)
+        if managed_first:
+            self._provision(tables.MANAGE, node, wanted, {})
         if step in (tables.PROVIDE, tables.DEPLOY):
             self._boots_from(node, wanted)
 
@@ -269,7 +321,31 @@ class IronicDriver(IronicReader):
                 saying=record.told(operations),
                 host=wanted.host,
                 destructive=True,
+                still=lambda: self._as_judged(node, wanted),
             )
+
+    # -- power -------------------------------------------------------------------------------------------------
+
+    def power_of(self, node: NodeState) -> str:
+        """Its conductor writes it once the BMC has said so, and each time that it looks by itself."""
+        raw = self.api.get(f"/nodes/{node.id}") or {}
+        state = tables.POWER.get(str(raw.get("power_state")), str(raw.get("power_state") or "unknown"))
+        coming = raw.get("target_power_state")
+        error = short(without_arguments(raw.get("last_error")))
+        told = f", on its way to {coming}" if coming else f": {error}" if error else ""
+        return state if not coming and state in tables.POWER.values() else f"{state}{told}"
+
+    def switch(self, state: str, node: NodeState, wanted: Wanted) -> None:
+        target = next(word for word, ours in tables.POWER.items() if ours == state)
+        self.api.write(
+            "PUT",
+            f"/nodes/{node.id}/states/power",
+            body={"target": target},
+            saying=f"target={target}",
+            host=wanted.host,
+            destructive=state == OFF,
+            still=lambda: self._as_judged(node, wanted),
+        )
 
     # -- holds -------------------------------------------------------------------------------------------------
 
@@ -286,6 +362,7 @@ class IronicDriver(IronicReader):
             body=body,
             saying=f"reason={body['reason']}" if body else "",
             host=wanted.host,
+            destructive=wanted.work,
         )
 
 

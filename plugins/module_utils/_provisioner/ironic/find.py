@@ -23,6 +23,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.co
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ironic import record, tables
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ironic.api import IronicApi
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ironic.words import without_arguments
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import (
     KNOWN_THERE,
     Wanted,
@@ -168,9 +169,9 @@ class IronicReader(Driver):
             native=native,
             state=tables.STATES.get(native, OTHER),
             power=str(raw.get("power_state") or ""),
-            last_error=str(raw.get("last_error") or ""),
+            last_error=without_arguments(raw.get("last_error")),
             maintenance=bool(raw.get("maintenance")),
-            hold=str(raw.get("maintenance_reason") or ""),
+            hold=without_arguments(raw.get("maintenance_reason")),
             foreign=self._foreign(raw),
             owner=str(raw.get("lessee") or raw.get("owner") or raw.get("instance_uuid") or ""),
             stamp=str(raw.get("provision_updated_at") or ""),
@@ -186,7 +187,8 @@ class IronicReader(Driver):
         reason = str(raw.get("maintenance_reason") or "")
         fault = str(raw.get("fault") or "")
         if raw.get("maintenance") and not has_form(reason) and not _is_its_own(raw):
-            return f"in maintenance{f' ({fault})' if fault else ''}: {reason or 'no reason given'}"
+            told = without_arguments(reason) or "no reason given"  # an error of Ironic's, as it was once
+            return f"in maintenance{f' ({fault})' if fault else ''}: {told}"
         for key in ("owner", "lessee"):
             if raw.get(key) and raw[key] not in self._owners:
                 return f"{key} is {raw[key]}"

@@ -13,6 +13,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils import _deploym
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _hardware as parts
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import require
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, FleetError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ironic import work
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import Image, Wanted
 
 MASK = "********"
@@ -51,7 +52,7 @@ _FETCHED_BY = frozenset({"image_download_source", "image_request_authorization",
 #: Driver extras that are fields of the node. Those that end in _interface are known by that.
 _FIELDS = frozenset({"resource_class", "conductor_group", "automated_clean", "driver", "console_enabled"})
 #: Driver extras with a meaning of their own.
-_OTHERS = frozenset({"driver_info", "instance_info", "owners"})
+_OTHERS = frozenset({"driver_info", "instance_info", "owners", "traits", *work.KEYS})
 _SECRETS = ("password", "secret", "token", "k_g", "hex_kg_key", "key_file")
 
 #: BMC protocol -> hardware type.
@@ -231,6 +232,11 @@ def config_drive(image: Image, extras: Mapping[str, Any]) -> dict[str, Any]:
         return {}
     told = {**(own.get("meta_data") or {}), "gpufleet": deployment.marked(image.deploy_id)}
     return {"configdrive": {**own, "meta_data": told}}
+
+
+def lacking_traits(raw: Mapping[str, Any], extras: Mapping[str, Any]) -> list[str]:
+    """Those that are wanted and not there. Others were given by somebody, or by an inspection, and stay."""
+    return sorted({str(one) for one in extras.get("traits") or ()} - {str(one) for one in raw.get("traits") or ()})
 
 
 def deploy_interface(image: Image, extras: Mapping[str, Any]) -> str:

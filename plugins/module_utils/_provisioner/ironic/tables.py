@@ -26,6 +26,8 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.co
 
 #: The API version that is asked for: 2023.1 and later have it, and it has every field that is used.
 MICROVERSION = "1.81"
+#: Of what came later: servicing with 2023.2 (1.87), runbooks with 2024.2 (1.92). ironic/api/controllers/v1/versions.py
+SERVICE_VERSION, RUNBOOK_VERSION = "1.87", "1.92"
 
 STATES: Mapping[str, str] = {
     "enroll": ENROLLED,
@@ -89,6 +91,7 @@ DEPLOY_FAILED = "deploy failed"
 # Steps; those that are sent as they stand to PUT /v1/nodes/{id}/states/provision are listed in TARGETS.
 MANAGE, INSPECT, PROVIDE, RECOVER_CLEAN = "manage", "inspect", "provide", "recover-clean"
 DEPLOY, REBUILD, UNDEPLOY = "deploy", "rebuild", "undeploy"
+CLEAN, SERVICE, RESCUE, UNRESCUE = "clean", "service", "rescue", "unrescue"
 
 #: step -> target of the request. An undeploy is called "deleted" there; "undeploy" is refused.
 TARGETS: Mapping[str, str] = {
@@ -99,10 +102,11 @@ TARGETS: Mapping[str, str] = {
     DEPLOY: "active",
     REBUILD: "rebuild",
     UNDEPLOY: "deleted",
+    **{step: step for step in (CLEAN, SERVICE, RESCUE, UNRESCUE)},
 }
 
 #: `provide` runs the automated cleaning that the site has set, which wipes disks.
-DESTRUCTIVE = frozenset({PROVIDE, DEPLOY, REBUILD, UNDEPLOY})
+DESTRUCTIVE = frozenset({PROVIDE, DEPLOY, REBUILD, UNDEPLOY, CLEAN, SERVICE, RESCUE, UNRESCUE})
 
 #: Whose a node is rests on these.
 ORDERS: Mapping[str, str] = {DEPLOY: DEPLOYED, REBUILD: DEPLOYED, UNDEPLOY: "released"}
@@ -115,6 +119,10 @@ LEADS_TO: Mapping[str, str] = {
     DEPLOY: "deploying",
     REBUILD: "deploying",
     UNDEPLOY: "deleting",
+    CLEAN: "cleaning",
+    SERVICE: "servicing",
+    RESCUE: "rescuing",
+    UNRESCUE: "unrescuing",
 }
 
 # A rebuild needs the deploy interface that the node already has: Ironic does not change it on an active node.
@@ -184,8 +192,70 @@ STEPS: StepTable = {
     },
 }
 
+#: What it does with a machine by its own steps: firmware, BIOS and RAID settings, burn-in. Cleaning is done of a node
+#: that is manageable, which one that is available, or failed to be cleaned, is made first; servicing of one in use. The
+#: cleaning that comes with `provide` is another one, and ends elsewhere.
+_UNDER_WAY = ("cleaned_by_hand", WAIT, STOP)
+WORKS: StepTable = {
+    "inspected": {
+        "manageable": INSPECT,
+        "available": INSPECT,
+        "inspect failed": INSPECT,
+        "inspecting": WAIT,
+        "inspect wait": WAIT,
+    },
+    "cleaned": {
+        "manageable": CLEAN,
+        "available": CLEAN,
+        "clean failed": CLEAN,
+        "cleaning": _UNDER_WAY,
+        "clean wait": _UNDER_WAY,
+    },
+    "serviced": {"active": SERVICE, "service failed": SERVICE, "servicing": WAIT, "service wait": WAIT},
+    "rescued": {
+        "active": RESCUE,
+        "service failed": RESCUE,
+        "rescue failed": RESCUE,
+        "unrescue failed": RESCUE,
+        "rescuing": WAIT,
+        "rescue wait": WAIT,
+        "rescue": DONE,
+    },
+    "unrescued": {
+        "rescue": UNRESCUE,
+        "rescue failed": UNRESCUE,
+        "unrescue failed": UNRESCUE,
+        "unrescuing": WAIT,
+        "active": DONE,
+    },
+}
+BUSY = frozenset(
+    (
+        *("verifying", "inspecting", "inspect wait", "deploying", "wait call-back", "deploy complete", "deleting"),
+        *("deleted", "cleaning", "clean wait", "adopting", "rescuing", "rescue wait", "unrescuing", "servicing"),
+        "service wait",
+    )
+)
+#: Where it rests. Not where a step `hold` of a person's was reached: whoever put it there lets it go on.
+SETTLED = frozenset({"enroll", "manageable", "available", "active", "rescue"})
+#: It dates these as it does a deployment.
+LED_TO_BY: Mapping[str, str] = {
+    **dict.fromkeys(("rescue", "rescuing", "rescue wait", "rescue failed"), "rescued"),
+    **dict.fromkeys(("unrescuing", "unrescue failed"), "unrescued"),
+    **dict.fromkeys(("servicing", "service wait", "service hold", "service failed"), "serviced"),
+}
+#: It keeps the instance through all of them.
+CARRYING = frozenset(LED_TO_BY)
+#: Not `manageable`, where these two begin: the step that leads there is taken first.
+MANAGED_FIRST: Mapping[str, frozenset[str]] = {
+    INSPECT: frozenset({"available"}),
+    CLEAN: frozenset({"available", "clean failed"}),
+}
+
 #: Interfaces and names may be changed only here (Ironic answers 409 or 400 elsewhere).
 INTERFACES_CHANGEABLE = frozenset({"enroll", "manageable", "available", "inspect failed"})
+#: Its words of power, which are also what is asked for. ironic/common/states.py
+POWER: Mapping[str, str] = {"power on": "on", "power off": "off"}
 #: Here a port's pxe_enabled is changed in maintenance alone.
 PORTS_FIXED = frozenset({"available", "deploy failed"})
 #: Nothing of the record may be changed while one of these lasts.

@@ -14,17 +14,28 @@ from typing import Any, cast
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _deployment as deployment
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import require
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import FleetError, NotProven
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
+    FleetError,
+    NotProven,
+    Unsupported,
+)
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import stored
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import (
     Changes,
     NodeState,
     mac,
 )
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.maas import images, record, tables, upload
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.maas import (
+    images,
+    marks,
+    record,
+    tables,
+    upload,
+)
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.maas.find import SYSTEM_ID, MaasReader
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.maas.prerequisites import lacking
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.stored import Opened, Stored
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.switching import OFF, ON
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import Image, Wanted
 
 
@@ -35,14 +46,35 @@ class MaasDriver(MaasReader):
     leads_to = tables.LEADS_TO
     destructive = tables.DESTRUCTIVE
     orders = tables.ORDERS
+    works = tables.WORKS
+    busy = tables.BUSY
+    settled = tables.SETTLED
+    carrying = tables.CARRYING
     deploy_proof = deployment.NONCE
     takes_images = True
     image_proof = stored.DIGEST
+    switches = True
 
     # -- the record --------------------------------------------------------------------------------------------
 
     def enrol(self, wanted: Wanted, node: NodeState | None) -> tuple[NodeState, Changes]:
-        return self._create(wanted) if node is None else self._update(wanted, node)
+        made, changes = self._create(wanted) if node is None else self._update(wanted, node)
+        return self._tagged(wanted, made, changes)
+
+    def _tagged(self, wanted: Wanted, node: NodeState, changes: Changes) -> tuple[NodeState, Changes]:
+        """The site's tags bring kernel options, and say who takes a machine. Others than those wanted stay."""
+        standing = [str(one) for one in node.raw.get("tag_names") or []]
+        lacking = marks.lacking(wanted.extras, standing)
+        if not lacking:
+            return node, changes
+        self._no(wanted, marks.untakeable(self.api, lacking))
+        if node.id and not self.ctx.check_mode:
+            for tag in lacking:
+                marks.give(self.api, tag, node.id, wanted.host)
+            node = self.reread(node, wanted)
+            self._no(wanted, marks.not_given(node.raw, lacking))
+        before = {**changes.before, "tags": standing}
+        return node, Changes(before, {**changes.after, "tags": [*standing, *lacking]}, changes.deferred)
 
     def _create(self, wanted: Wanted) -> tuple[NodeState, Changes]:
         require({"boot_mac": wanted.boot_mac}, "boot_mac", node=wanted.host)
@@ -59,8 +91,9 @@ class MaasDriver(MaasReader):
         if not self.ctx.check_mode:  # there `undeployable` says it, and who only looks, as an adoption does, goes on
             kind = images.kind_of(plain["architecture"])
             self._no(wanted, images.no_boot_image(self.api, images.listed(self.api), kind))
+        self._no(wanted, marks.no_dpu(wanted.extras, plain["architecture"]))
         # Left out, `commission` is true for administrators: the machine would be booted by being enrolled.
-        fields = [*plain.items(), *record.as_fields(parameters), ("commission", "false")]
+        fields = [*plain.items(), *marks.as_dpu(wanted.extras), *record.as_fields(parameters), ("commission", "false")]
         saying = f"hostname={name} mac_addresses={mac(wanted.boot_mac)}"
         raw = self.api.write("POST", "machines/", fields, saying=saying, host=wanted.host)
         after = {**plain, "power_parameters": record.shown(parameters)}
@@ -142,7 +175,8 @@ class MaasDriver(MaasReader):
         differing = {key: value for key, value in wanted.annotations.items() if str(standing.get(key, "")) != value}
         if not differing:
             return Changes()
-        if node.raw.get("status") not in tables.ANNOTATABLE:
+        # A locked one takes none, also where the lock is our own hold.
+        if node.raw.get("status") not in tables.ANNOTATABLE or node.raw.get("locked"):
             return Changes(deferred=tuple(sorted(differing)))
         self.api.write(
             "POST",
@@ -162,7 +196,11 @@ class MaasDriver(MaasReader):
         if current and wanted.image is not None:
             noted = record.noted(node.raw)
             current = wanted.image.is_noted(noted) if noted else not wanted.image.deploy_id
-        return {"image_current": current and not wanted.redeploy}
+        return {"image_current": current and not wanted.redeploy, "overridden": marks.overridden(node.raw, wanted)}
+
+    def begun(self, node: NodeState) -> str:
+        """Tests of a deployed machine leave its deployment as it was, and get a result of their own."""
+        return f"{super().begun(node)}/{node.raw.get('current_testing_result_id')}"
 
     def undeployable(self, wanted: Wanted, node: NodeState | None) -> FleetError | None:
         odd = record.odd_keys(wanted.annotations)
@@ -191,7 +229,8 @@ class MaasDriver(MaasReader):
         return list(lacking(self.api, nodes, self.undeployable))
 
     def start(self, step: str, node: NodeState, wanted: Wanted) -> None:
-        fields = _FIELDS[step](self, wanted)
+        fields = _FIELDS[step](self, wanted) if step in _FIELDS else []
+        self._no(wanted, marks.not_erasable(node.raw) if step == tables.RELEASE and wanted.erase else None)
         if step == tables.DEPLOY:  # right before the order: what lies at MAAS may be another file by now
             self._no(wanted, self.undeployable(wanted, node))
         if step == tables.DEPLOY and wanted.image is not None:
@@ -255,6 +294,40 @@ class MaasDriver(MaasReader):
             require({"image": None}, "image", node=wanted.host)
         told = record.user_data(wanted.image) if wanted.image is not None else []
         return [("distro_series", series), *record.options(wanted.extras, tables.DEPLOY_OPTIONS), *told]
+
+    # -- power -------------------------------------------------------------------------------------------------
+
+    def power_of(self, node: NodeState) -> str:
+        """Asked of the BMC now; what stands in the record is what MAAS was told when it looked last.
+
+        :raises Unsupported: of a machine whose power a person switches.
+        """
+        if node.raw.get("power_type") in tables.BY_HAND:
+            raise Unsupported(
+                "MAAS switches no power of this machine",
+                node=node.name,
+                address=self.address,
+                seen=f"its power type is {node.raw.get('power_type') or 'not set'}",
+                do="give it its BMC there (provisioner_node with state enrolled and update_password always); nothing"
+                " was changed",
+            )
+        told = self.api.get(f"machines/{node.id}/", [("op", "query_power_state")])
+        return str((told or {}).get("state") or "unknown")
+
+    def demand_switchable(self, goals: Sequence[str], node: NodeState, wanted: Wanted) -> None:
+        self._no(wanted, marks.not_startable(node.raw, self.address) if ON in goals else None)
+
+    def switch(self, state: str, node: NodeState, wanted: Wanted) -> None:
+        fields = [("stop_mode", "hard")] if state == OFF else []
+        self.api.write(
+            "POST",
+            f"machines/{node.id}/",
+            fields,
+            op=f"power_{state}",
+            saying=" ".join(f"{key}={value}" for key, value in fields),
+            host=wanted.host,
+            destructive=state == OFF,
+        )
 
     # -- images ------------------------------------------------------------------------------------------------
 

@@ -31,6 +31,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.co
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.maas import record, tables
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.maas.api import MaasApi
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.maas.prerequisites import may_not
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import (
     KNOWN_THERE,
     Wanted,
@@ -53,7 +54,7 @@ class MaasReader(Driver):
         super().__init__(ctx)
         self.api = MaasApi(params, ctx)
         self._owners = {str(name) for name in own_extras(params, self.name).get("owners") or []}
-        self._me = ""
+        self._me, self._sees_all = "", True
 
     def close(self) -> None:
         self.api.close()
@@ -69,9 +70,13 @@ class MaasReader(Driver):
     def find(self, wanted: Wanted) -> NodeState | None:
         record.check_extras(wanted.extras, wanted.host)
         raw = self._by_id(wanted.key) or self._by_name(wanted.key)
-        if raw is None:
-            return self._enlisted(wanted)
-        return self._state(raw)
+        if raw is not None:
+            return self._state(raw)
+        found = self._enlisted(wanted)
+        self._whoami()
+        if found is None and not self._sees_all:
+            raise may_not(self.address, self._me).located(node=wanted.host)
+        return found
 
     def find_many(self, wanted: Sequence[Wanted]) -> Found:
         """By their names, and those that no name finds by their cards: a request for each fifty of them."""
@@ -227,6 +232,9 @@ class MaasReader(Driver):
             raw=raw,
         )
 
+    def carries(self, node: NodeState) -> bool:
+        return super().carries(node) and bool(node.raw.get("osystem"))
+
     def boots(self, node: NodeState) -> str:
         """What failed to be looked at rests; what is taken for somebody does not, whatever it runs."""
         if node.raw.get("status") in tables.AT_REST:
@@ -251,7 +259,7 @@ class MaasReader(Driver):
             user = self.api.get("users/", [("op", "whoami")])
             if not isinstance(user, dict) or not user.get("username"):
                 raise BadAnswer("MAAS does not say whose key this is", address=self.api.address, seen=cut(user, 200))
-            self._me = str(user["username"])
+            self._me, self._sees_all = str(user["username"]), user.get("is_superuser") is not False
         return self._me
 
 

@@ -24,7 +24,7 @@ def lacking(api: MaasApi, nodes: Nodes, asked: Asked) -> Iterator[tuple[str, Fle
     known: dict[str, FleetError | None] = {}
     for wanted, node in nodes:
         if node is None and user.get("is_superuser") is False:
-            yield wanted.host, _may_not(api.address, str(user.get("username") or ""))
+            yield wanted.host, may_not(api.address, str(user.get("username") or ""))
         kind = (node.raw.get("architecture") if node else "") or record.architecture(wanted)
         key = repr((wanted.image, wanted.extras, kind))
         if key not in known:
@@ -34,7 +34,7 @@ def lacking(api: MaasApi, nodes: Nodes, asked: Asked) -> Iterator[tuple[str, Fle
             yield wanted.host, why
 
 
-def _may_not(address: str, user: str) -> Refused:
+def may_not(address: str, user: str) -> Refused:
     return Refused(
         "MAAS shows no such machine, and the API key is no administrator's: it sees not all, and can enrol none",
         address=address,

@@ -24,7 +24,8 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import h
 MASK = "********"
 _IPMI_PORT = 623
 _SECRETS = frozenset({"power_pass", "k_g", "power_token_secret"})
-_KNOWN = frozenset({*tables.COMMISSION_OPTIONS, *tables.DEPLOY_OPTIONS, *tables.ERASE_OPTIONS, *tables.OTHER_EXTRAS})
+_KNOWN = frozenset({*tables.COMMISSION_OPTIONS, *tables.DEPLOY_OPTIONS, *tables.ERASE_OPTIONS, *tables.OVERRIDES})
+_KNOWN |= tables.OTHER_EXTRAS
 
 
 def check_extras(extras: Mapping[str, Any], node: str) -> None:

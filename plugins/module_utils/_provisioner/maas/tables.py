@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.cells import DONE, WAIT, Cell
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.cells import DONE, WAIT, Cell, StepTable
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import (
     CLEANING,
     DEPLOYED,
@@ -26,6 +26,8 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.co
 )
 
 COMMISSION, DEPLOY, RELEASE, TEST = "commission", "deploy", "release", "test"
+RESCUE, UNRESCUE = "rescue_mode", "exit_rescue_mode"
+ABORT, OVERRIDE = "abort", "override_failed_testing"
 
 #: number -> (its name, our state)
 NUMBERS: Mapping[int, tuple[str, str]] = {
@@ -74,7 +76,7 @@ _STEPS: Mapping[str, Mapping[int, Cell]] = {
         15: RELEASE,
         19: WAIT,
         21: WAIT,
-        22: TEST,  # commissioning is refused from there, and overriding a failed test would be failing open
+        22: ("overridden", OVERRIDE, TEST),  # commissioning is refused from there
     },
     DEPLOYED: {
         0: COMMISSION,
@@ -91,7 +93,7 @@ _STEPS: Mapping[str, Mapping[int, Cell]] = {
         15: RELEASE,
         19: WAIT,
         21: WAIT,
-        22: TEST,
+        22: ("overridden", OVERRIDE, TEST),
     },
     "released": {
         0: DONE,
@@ -120,9 +122,29 @@ LEADS_TO: Mapping[str, str] = {
     DEPLOY: "Deploying",
     RELEASE: "Releasing",
     TEST: "Testing",
+    RESCUE: "Entering rescue mode",
+    UNRESCUE: "Exiting rescue mode",
+    ABORT: "Allocated",
+    OVERRIDE: "Ready",
 }
-#: Commissioning and testing boot the machine from the network, whatever runs on it.
-DESTRUCTIVE = frozenset({COMMISSION, DEPLOY, RELEASE, TEST})
+#: Commissioning, testing and a rescue boot the machine from the network, whatever runs on it.
+DESTRUCTIVE = frozenset({COMMISSION, DEPLOY, RELEASE, TEST, RESCUE, UNRESCUE, ABORT, OVERRIDE})
+
+#: Commissioning is refused of one that is deployed, or has failed its tests; testing of one that is New.
+_WORKS: Mapping[str, Mapping[int, Cell]] = {
+    "inspected": {0: COMMISSION, 1: WAIT, 2: COMMISSION, 4: COMMISSION},
+    "tested": {2: TEST, 4: TEST, 6: TEST, 10: TEST, 11: TEST, 21: WAIT, 22: TEST},
+    "rescued": {4: RESCUE, 6: RESCUE, 16: DONE, 17: WAIT, 18: RESCUE, 20: RESCUE},
+    # Of a deployment alone: what commissions is New afterwards, whatever it was; what erases has half a disk left.
+    "aborted": {4: DONE, 6: DONE, 9: ABORT, 10: DONE, 11: DONE},
+    "unrescued": {4: DONE, 6: DONE, 16: UNRESCUE, 18: UNRESCUE, 19: WAIT, 20: UNRESCUE},
+}
+WORKS: StepTable = {work: {NUMBERS[number][0]: cell for number, cell in row.items()} for work, row in _WORKS.items()}
+BUSY = frozenset(NUMBERS[number][0] for number in (1, 9, 12, 14, 17, 19, 21))
+#: New, Ready, Deployed, Allocated, Rescue mode: neither missing, broken or retired, nor somebody's by a reservation.
+SETTLED = frozenset(NUMBERS[number][0] for number in (0, 4, 6, 10, 16))
+#: A rescue, or a test, of one that was Ready has nothing on it.
+CARRYING = frozenset(NUMBERS[number][0] for number in (16, 17, 18, 19, 20, 21, 22))
 
 #: Whose a machine is rests on these.
 ORDERS: Mapping[str, str] = {DEPLOY: DEPLOYED, RELEASE: "released"}
@@ -136,6 +158,9 @@ ANNOTATABLE = frozenset({6, 9, 10})
 #: The login to the BMC of a machine that serves somebody is left as it is.
 POWER_SETTLED = frozenset({6, 9})
 
+#: Power types by which MAAS switches nothing.
+BY_HAND = ("manual", "", None)
+
 #: Options of an operation: key of the task's ``driver`` -> whether MAAS reads it as a boolean.
 COMMISSION_OPTIONS: Mapping[str, bool] = {
     "enable_ssh": True,
@@ -147,9 +172,11 @@ COMMISSION_OPTIONS: Mapping[str, bool] = {
 }
 TEST_OPTIONS: Mapping[str, bool] = {"enable_ssh": True, "testing_scripts": False}
 DEPLOY_OPTIONS: Mapping[str, bool] = {"hwe_kernel": False, "ephemeral_deploy": True, "enable_hw_sync": True}
+#: That it goes on though its tests have failed: taken with a reason that is recorded, and never without.
+OVERRIDES: Mapping[str, bool] = {OVERRIDE: True}
 #: How a release erases, where it is to.
 ERASE_OPTIONS: Mapping[str, bool] = {"secure_erase": True, "quick_erase": True}
-OTHER_EXTRAS = frozenset({"distro_series", "power_parameters", "owners", "filetype", "base_image"})
+OTHER_EXTRAS = frozenset({"distro_series", "power_parameters", "owners", "filetype", "base_image", "tags", "is_dpu"})
 
 #: Our properties -> MAAS's field, and where it stands in a machine's record.
 PROPERTIES: Mapping[str, tuple[str, tuple[str, ...]]] = {

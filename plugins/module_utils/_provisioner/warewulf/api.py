@@ -234,6 +234,15 @@ class WarewulfApi:
         code = answer.status_code
         if code == 401:
             return _PEER.login_refused(self.address)
+        if code == 403 and method != "GET":  # who is not let in is not let read before this
+            return Refused(
+                f"this login may read at Warewulf, and not write: {method} {path}",
+                address=self.address,
+                wanted="the right to write",
+                seen="HTTP 403",
+                do="Warewulf's API has no rights of its own: let the proxy, or whatever else stands before it, pass on"
+                " PUT, PATCH, POST and DELETE; this was not done",
+            )
         if code == 403:
             return AuthFailed(
                 "Warewulf's API takes no requests from here",

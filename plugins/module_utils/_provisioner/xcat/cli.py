@@ -59,12 +59,17 @@ _SECRET = re.compile(r"(password=).*", re.IGNORECASE)
 _NO_MASTER = "site.master is not set!"
 
 
-class _Unreadable(ConfigError):
+class Unreadable(ConfigError):
     """What is told of a node is not its record alone: a person's lines stand in it, or it is no node."""
 
 
 class Cli:
     """The commands below one folder, asked in the name of a driver."""
+
+    #: Can it set a boot by UEFI?
+    sets_uefi = True
+    #: Whether the BMC's password, as it is sent, may be written into xCAT's logs.
+    logs_secrets = False
 
     def __init__(self, params: Mapping[str, Any], driver: Driver) -> None:
         require(params, "provisioner_url", node=driver.ctx.node)
@@ -81,6 +86,9 @@ class Cli:
         server = os.environ.get("XCATHOST") or ""
         self.address = f"{self._root} ({server})" if server else self._root
 
+    def close(self) -> None:
+        """It keeps nothing open."""
+
     # -- one command -------------------------------------------------------------------------------------------
 
     def run(self, *argv: str, stdin: str = "", nodes: int = 1) -> command.Answer:
@@ -94,10 +102,12 @@ class Cli:
         )
         if _REFUSED.search(answer.err):
             raise AuthFailed(
-                "xCAT refused us",
+                f"xCAT refused us {argv[0]}",
                 address=self.address,
+                wanted=f"a rule of its policy table that allows this user {argv[0]}",
                 seen=short(answer.err),
-                do="check the policy table of xCAT and ~/.xcat of the user that runs the task",
+                do=f"let it (mkdef -t policy PRIORITY name=USER commands={argv[0]} rule=allow), or check ~/.xcat of the"
+                " user that runs the task",
             )
         return answer
 
@@ -177,7 +187,7 @@ class Cli:
         try:
             found.update(self._read("node", names, asked))
             return
-        except _Unreadable as exc:
+        except Unreadable as exc:
             if len(names) == 1:
                 wrong[names[0]] = exc
                 return
@@ -222,11 +232,11 @@ class Cli:
         return told.found
 
     def _demand_apart(self, told: record.Told, names: Sequence[str], unknown: set[str]) -> None:
-        """:raises _Unreadable: where a line of one record reads like another one's, or like none."""
+        """:raises Unreadable: where a line of one record reads like another one's, or like none."""
         others = set(told.found) - set(names) if names else set()
         forged = told.twice | unknown & set(told.found) | (others if set(names) & set(told.found) else set())
         if forged:
-            raise _Unreadable(
+            raise Unreadable(
                 "a line of a comment, or of another attribute, reads like an attribute of a node",
                 address=self.address,
                 wanted="each attribute of a node once, in one line",
@@ -235,7 +245,7 @@ class Cli:
                 " other attributes",
             )
         if others:
-            raise _Unreadable(
+            raise Unreadable(
                 "xCAT takes this name for more than one node",
                 address=self.address,
                 wanted=cut(", ".join(names), 200),
@@ -244,7 +254,7 @@ class Cli:
             )
         if told.broken:
             where = ", ".join(f"{name}: {attribute}" for name, attribute in sorted(told.broken.items()))
-            raise _Unreadable(
+            raise Unreadable(
                 "an attribute of a node has a line break, and what comes after it cannot be told from its record",
                 address=self.address,
                 wanted="each attribute of a node in one line",

@@ -10,6 +10,7 @@ knows neither holds nor owners, and our token in the comment is what our own run
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -20,6 +21,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.co
     Changes,
     NodeState,
 )
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.switching import OFF
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import BY_NAME, Wanted
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.xcat import (
     meanwhile,
@@ -42,6 +44,7 @@ class XcatDriver(XcatOrders):
     inspects = False
     erases = False
     deploy_proof = deployment.NONCE
+    switches = True
 
     # -- the record --------------------------------------------------------------------------------------------
 
@@ -50,6 +53,9 @@ class XcatDriver(XcatOrders):
         after = record.fields(wanted, node.raw if node is not None else None)
         before = {key: raw.get(key, "") for key in after if node is not None}
         secret = self._new_password(wanted, node, after)
+        logged = record.told_to_logs(wanted, self.address) if secret and self.cli.logs_secrets else None
+        if logged is not None:
+            raise logged
         shown = {**after, **({record.PASSWORD: f"{record.MASK} (changed)" if node else record.MASK} if secret else {})}
         before.update({record.PASSWORD: record.MASK} if secret and node is not None else {})
         if node is not None and not shown:
@@ -85,6 +91,19 @@ class XcatDriver(XcatOrders):
             wished = {**now, **record.fields(wanted, now)}
             entry = {**entry, **({"groups": wished["groups"]} if "groups" in entry else {})}
         self._told(wanted, self._written(verb, {name: entry}))
+
+    # -- power -------------------------------------------------------------------------------------------------
+
+    def power_of(self, node: NodeState) -> str:
+        return self.cli.told([node.id], "rpower", "stat").get(node.id) or "unknown: its BMC says nothing to rpower"
+
+    def switch(self, state: str, node: NodeState, wanted: Wanted) -> None:
+        one = [(node, wanted)]
+        if self.ctx.may_write(f"rpower {node.id} {state}", destructive=state == OFF, nodes=(wanted.host,)):
+            self._told(wanted, self._still_ours(one, functools.partial(self._switched, "rpower", state), None))
+
+    def is_at_work(self, node: NodeState) -> bool:
+        return node.native in tables.AT_WORK
 
     # -- marks -------------------------------------------------------------------------------------------------
 

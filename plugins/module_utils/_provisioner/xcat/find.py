@@ -31,6 +31,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.xc
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.xcat.cards import Cards, Records
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.xcat.cli import Cli
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.xcat.needs import Needs
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.xcat.web import Web
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import has_form
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
 
@@ -42,12 +43,12 @@ class XcatReader(Driver):
 
     def __init__(self, params: Mapping[str, Any], ctx: Context) -> None:
         super().__init__(ctx)
-        self.cli = Cli(params, self)
+        self.cli = (Web if "://" in str(params.get("provisioner_url") or "") else Cli)(params, self)
         self.needs = Needs(self.cli)
         self.cards = Cards(self.cli, str(params.get("run_cache") or ""))
 
     def close(self) -> None:
-        """It keeps nothing open."""
+        self.cli.close()
 
     @property
     def address(self) -> str:

@@ -54,8 +54,6 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.xc
 
 #: What ``rsetboot`` says of one that boots from the network next.
 _NETWORK = "Network"
-#: ``mgt`` of those whose BMC is told to boot from the network; all others boot from it by themselves.
-_BY_RSETBOOT = ("ipmi", "openbmc")
 
 
 @dataclass
@@ -164,7 +162,7 @@ class XcatOrders(XcatWriter):
         due, arm = [one for one in nodes if not order.stands(one[0])], functools.partial(self._armed, order)
         armed = yield from self._stage(order, due, "nodeset", f"osimage={order.named}", arm)
         nodes = [*but(nodes, due), *armed]
-        by_bmc = [one for one in nodes if one[0].raw.get("mgt") in _BY_RSETBOOT]
+        by_bmc = [one for one in nodes if one[0].raw.get("mgt") in tables.BY_RSETBOOT]
         again = [node.id for node, _wanted in by_bmc if order.stands(node)]
         bent = self.cli.told(again, "rsetboot", "stat") if again else {}
         due = [one for one in by_bmc if bent.get(one[0].id) != _NETWORK]

@@ -38,8 +38,10 @@ SETTABLE = (
     "tftpserver",
     "xcatmaster",
 )
+#: By which a site takes it that xCAT may write the BMC's password into its logs.
+PASSWORD_IN_LOGS = "password_in_logs"
 #: Beside them: groups that the node is to be in, and whether it boots by UEFI.
-_EXTRAS = frozenset({*SETTABLE, "groups", "uefi"})
+_EXTRAS = frozenset({*SETTABLE, "groups", "uefi", PASSWORD_IN_LOGS})
 #: What is asked of each node. Its BMC's password is none of it: lsdef prints that in clear.
 ATTRIBUTES = (
     "status",
@@ -283,6 +285,23 @@ def password(wanted: Wanted) -> str:
     found = str(wanted.bmc.get("bmc_password") or "")
     keep_secret(found)
     return found
+
+
+def told_to_logs(wanted: Wanted, address: str) -> ConfigError | None:
+    """What stands against sending the password by the web service: it hands the values of a record to xCAT's daemon as
+    words of a command, and before 2026-08 the daemon writes these down."""
+    if wanted.extras.get(PASSWORD_IN_LOGS) is True:
+        return None
+    return ConfigError(
+        "an xCAT of before 2026-08 writes the BMC's password into its commands.log and auditlog, as it comes by the web"
+        " service",
+        node=wanted.host,
+        address=address,
+        wanted=f"{PASSWORD_IN_LOGS}: true in the option driver (enroll_driver), of an xCAT that does not, or whose logs"
+        " may have it",
+        seen="bmcpassword is to be written",
+        do="have xCAT asked by its commands: gpufleet_provisioner_url: /opt/xcat; nothing was changed",
+    )
 
 
 def bmc_host(address: Any) -> str:

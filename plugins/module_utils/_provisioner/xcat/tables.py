@@ -24,6 +24,9 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.co
 #: Fields of a record that no two nodes may share, and the variable that says them.
 SAID_BY: Mapping[str, str] = {"mac": "gpufleet_boot_mac", "bmc": "gpufleet_bmc_address"}
 
+#: ``mgt`` of those whose BMC is told to boot from the network; all others boot from it by themselves.
+BY_RSETBOOT = ("ipmi", "openbmc")
+
 DEPLOY, CLEAR = "deploy", "clear"
 #: The word of a note that says that its order was given. News of the node says so as well, and spares it.
 GIVEN = "given"
@@ -63,6 +66,9 @@ NO_NEWS = (NOTED, DEFINED, UNREADABLE)
 
 #: States of a node for which an order of somebody's stands, and that is not there yet.
 ORDERED_STATES = (ORDERED, NOT_INSTALLED, *_UNDER_WAY, "powering-off", "unreachable", "standingby")
+
+#: Of these a switch of the power would end what is going on. Of one that is going off or on it is what was asked for.
+AT_WORK = frozenset({ORDERED, "installing", "netbooting", "postbooting", *_LOOKED_AT})
 
 STATES: Mapping[str, str] = {
     DEFINED: READY,

@@ -23,6 +23,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     ConfigError,
     FleetError,
     Refused,
+    Unsupported,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler import names as words
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.contract import (
@@ -40,6 +41,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.kube
     taint_of,
     without_ours,
 )
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.kubernetes.labels import NodeLabels
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.kubernetes.pods import (
     Claim,
     Pod,
@@ -59,6 +61,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.kube
     STANDING,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.place import Place
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.topology import Keeper
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._transport import known_as, short
 
 _NODES, _PODS = "/api/v1/nodes", "/api/v1/pods"
@@ -178,6 +181,13 @@ class Kubernetes(Scheduler):
 
     def known(self) -> dict[str, tuple[str, ...]]:
         return dict(self.api.listed(_NODES, lambda raw: (self._record(raw).name, self._record(raw).also())))
+
+    def topology(self, form: str, path: str) -> Keeper:
+        if form != "labels":
+            raise Unsupported(
+                f"Kubernetes has no {form} for its topology", address=self.address, do="give format labels"
+            )
+        return NodeLabels(self.api, self.known)
 
     def _record(self, raw: Mapping[str, Any]) -> Record:
         return Record(raw, self.standing, self.wanted)

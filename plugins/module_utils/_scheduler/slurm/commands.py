@@ -3,14 +3,15 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Slurm by its commands. PRIVATE to the collection.
 
-Read in bulk with ``scontrol -o show node`` (0.06 s for 10,000 nodes) and ``squeue``; written node by node, because
-an update of several is applied in part where one of the names is wrong. No name ever reaches a shell.
+Read in bulk with ``scontrol -o show node`` (0.06 s for 10,000 nodes) and ``squeue``. An update of several is applied in
+part where one of the names is wrong, so one that fails is told of all of them. No name ever reaches a shell.
 """
 
 from __future__ import annotations
 
 import os
 import pwd
+import re
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -23,8 +24,9 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     Unreachable,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut, short
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.contract import Work
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.contract import Unplaced, Work
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.place import Place
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm import shown
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm.halves import by_halves
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm.holds import (
     Reservation,
@@ -52,6 +54,8 @@ _KEPT = frozenset({"SLURM_CONF", "SLURM_JWT", "SLURM_CONF_SERVER"})
 _HIDING = ("SLURM_", "SQUEUE_", "SINFO_", "SCONTROL_")
 #: How long a token is asked for; Slurm's own default, which AuthAltParameters may cut.
 _TOKEN_SECONDS = 1800
+#: From 25.05 on each partition may go by a topology of its own.
+TOPOLOGIES = (25, 5)
 _AS_OF = "Configuration data as of "
 _RIGHTS = "run as root, as SlurmUser or as an operator of the accounting, on the machine that runs the Slurm commands"
 
@@ -86,10 +90,7 @@ class Commands(Link):
         return found
 
     def known(self) -> dict[str, tuple[str, ...]]:
-        done = self._command("scontrol", "--all", "-o", "show", "node")
-        if done.returncode != 0:
-            raise self._error(done, "scontrol show node")
-        return parse_names(done.stdout)
+        return parse_names(self._shown("node"))
 
     def _records(self, block: Sequence[str]) -> dict[str, Record]:
         # --all: nodes of hidden partitions are left out without it, and would look absent.
@@ -115,10 +116,55 @@ class Commands(Link):
         return parse_jobs(done.stdout)
 
     def reservations(self) -> Mapping[str, Sequence[Reservation]]:
-        done = self._command("scontrol", "--all", "-o", "show", "reservation")
+        return parse_reservations(self._shown("reservation"))
+
+    def _shown(self, what: str) -> str:
+        """All of a kind, a line each; what is hidden from people among them."""
+        done = self._command("scontrol", "--all", "-o", "show", what)
         if done.returncode != 0:
-            raise self._error(done, "scontrol show reservation")
-        return parse_reservations(done.stdout)
+            raise self._error(done, f"scontrol show {what}")
+        return done.stdout
+
+    def unplaced(self) -> Unplaced:
+        unread: dict[str, str] = {}
+        maps = {"": self._legible("", unread)}
+        if not maps[""] and self.version() < TOPOLOGIES:
+            return Unplaced({}, unread.get("", ""))
+        partitions = self.partitions()
+        maps.update({name: self._legible(name, unread) for name in sorted({one.topology for one in partitions} - {""})})
+        return Unplaced(shown.lacking(partitions, maps), "; ".join(unread.values()))
+
+    def _legible(self, name: str, unread: dict[str, str]) -> dict[str, shown.Group]:
+        """A form that nobody here knows leaves nobody out: Slurm goes by it all the same."""
+        text = self._topology(name)
+        try:
+            return shown.parse_topology(text)
+        except BadAnswer as exc:
+            unread[name] = f"{exc.what}: {exc.seen}"
+            return {}
+
+    def partitions(self) -> list[shown.Partition]:
+        return shown.parse_partitions(self._shown("partition"))
+
+    def topology(self, name: str = "") -> dict[str, shown.Group]:
+        """The one of this name, or the cluster's own."""
+        return shown.parse_topology(self._topology(name))
+
+    def _topology(self, name: str) -> str:
+        done = self._command("scontrol", "show", "topology", *([name] if name else []))
+        if done.returncode == 0 and not done.stdout.strip() and shown.NONE in done.stderr:
+            return ""
+        if done.returncode != 0 or not done.stdout.strip():
+            raise self._error(done, "scontrol show topology")
+        return done.stdout
+
+    def version(self) -> tuple[int, int]:
+        """Year and month of slurmctld's release; of one that tells none, no release at all."""
+        found = re.match(r"(\d+)\.(\d+)", self.setting("SLURM_VERSION"))
+        return (int(found[1]), int(found[2])) if found else (0, 0)
+
+    def setting(self, name: str) -> str:
+        return self._config().get(name, "")
 
     def place(self) -> Place:
         self._settings = None  # the file may be another one by now
@@ -204,6 +250,26 @@ class Commands(Link):
         done = self._command("scontrol", "update", *_settings(name, state, reason))
         if done.returncode != 0:
             raise self._error(done, f"scontrol update State={state}").located(node=name)
+
+    def update_each(self, names: Sequence[str], state: str, reason: str | None = None) -> dict[str, FleetError]:
+        """Of several, each of which Slurm has shown just now, in as few commands as hold their names; by node, why not.
+
+        One of several that fails may have been done for some of them: it is told of all.
+        """
+        failed: dict[str, FleetError] = {}
+        for block in blocks(names):
+            try:
+                self.update(",".join(block), state, reason)
+            except FleetError as exc:
+                exc.node = "" if block[1:] else exc.node
+                failed.update(dict.fromkeys(block, exc))
+        return failed
+
+    def reconfigure(self) -> None:
+        """Have all daemons read their files."""
+        done = self._command("scontrol", "reconfigure")
+        if done.returncode != 0:
+            raise self._error(done, "scontrol reconfigure")
 
     # -- the commands ------------------------------------------------------------------------------------------
 

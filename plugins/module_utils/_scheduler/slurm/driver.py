@@ -18,14 +18,19 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     Changed,
     FleetError,
     Refused,
+    Unreachable,
+    Unsupported,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.contract import (
     ABSENT,
     NodeView,
     Scheduler,
+    Still,
+    Unplaced,
     Work,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm.commands import Commands
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm.files import FORMS, File
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm.holds import (
     Reservation,
     is_own_text,
@@ -36,6 +41,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slur
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm.rest import Rest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm.tables import REMEDIES
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm.text import Record
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.topology import Keeper
 
 
 class Slurm(Scheduler):
@@ -76,6 +82,22 @@ class Slurm(Scheduler):
 
     def known(self) -> dict[str, tuple[str, ...]]:
         return self._link.known()
+
+    def unplaced(self) -> Unplaced:
+        return self._link.unplaced()
+
+    def topology(self, form: str, path: str) -> Keeper:
+        if not isinstance(self._link, Commands):
+            raise Unsupported(
+                "slurmrestd writes no topology",
+                address=self.address,
+                do="leave gpufleet_scheduler_url out of this task, and delegate it to the machine that runs slurmctld",
+            )
+        if form not in FORMS:
+            raise Unsupported(
+                f"Slurm has no {form} for its topology", address=self.address, do="give format conf or yaml"
+            )
+        return File(self._link, form, path)
 
     def _all_records(self, names: Sequence[str]) -> tuple[dict[str, Record], dict[str, BadAnswer]]:
         """The records, and the names of nodes whose own cannot be read: those spoil nobody else's.
@@ -139,20 +161,80 @@ class Slurm(Scheduler):
     def resume(self, view: NodeView) -> None:
         self._update(view, "RESUME")
 
+    def hold_each(
+        self, due: Sequence[tuple[NodeView, str, str]], still: Still = lambda name: None
+    ) -> dict[str, FleetError]:
+        if not isinstance(self._link, Commands):
+            return super().hold_each(due, still)
+        failed: dict[str, FleetError] = {}
+        for token in dict.fromkeys(token for _view, token, _kind in due):
+            views = [view for view, its, _kind in due if its == token]
+            failed.update(self._update_each(self._link, views, still, "DRAIN", token))
+        return failed
+
+    def resume_each(self, views: Sequence[NodeView], still: Still = lambda name: None) -> dict[str, FleetError]:
+        if not isinstance(self._link, Commands):
+            return super().resume_each(views, still)
+        return self._update_each(self._link, views, still, "RESUME")
+
     def _update(self, view: NodeView, state: str, reason: str | None = None) -> None:
         name = check_name(view.name)
-        self._unchanged(view)
+        for changed in self._changed([view]).values():
+            raise changed
         self._link.update(name, state, reason)
 
-    def _unchanged(self, view: NodeView) -> None:
-        record = self._all_records([view.name])[0].get(view.name)
-        reserved = self._link.reservations().get(view.name, ())
-        if record is None or record.version(reserved) != view.version:
-            raise Changed(
-                "Slurm changed the node, or a person did, between the look at it and the write",
-                node=view.name,
-                address=self.address,
-                wanted=f"{view.native}, reason {view.reason!r}",
-                seen=f"{record.native}, reason {record.reason!r}" if record else "no such node",
-                do="run again: the node is judged anew",
-            )
+    def _update_each(
+        self, link: Commands, views: Sequence[NodeView], still: Still, state: str, reason: str | None = None
+    ) -> dict[str, FleetError]:
+        """Where a write to several fails, those that it has not reached are written to one by one: one of them spoils
+        nobody else's."""
+        failed = _over(views, still)
+        failed.update(self._changed([view for view in views if view.name not in failed]))
+        due = {view.name: view for view in views if view.name not in failed}
+        for name, why in link.update_each(list(due), state, reason).items():
+            alone = len(due) > 1 and not isinstance(why, Unreachable)
+            problem = self._alone(due[name], still, state, reason) if alone else why
+            failed.update({name: problem} if problem else {})
+        return failed
+
+    def _alone(self, view: NodeView, still: Still, state: str, reason: str | None) -> FleetError | None:
+        try:
+            still(view.name)
+            record = self._all_records([view.name])[0].get(view.name)
+            if record is None or not record.shows(state, reason):
+                self._update(view, state, reason)
+        except FleetError as exc:
+            return exc
+        return None
+
+    def _changed(self, views: Sequence[NodeView]) -> dict[str, Changed]:
+        """Those that are no longer what was judged."""
+        records = self._all_records([check_name(view.name) for view in views])[0] if views else {}
+        reserved = self._link.reservations() if views else {}
+        found = {}
+        for view in views:
+            record = records.get(view.name)
+            if record is None or record.version(reserved.get(view.name, ())) != view.version:
+                found[view.name] = self._is_changed(view, record)
+        return found
+
+    def _is_changed(self, view: NodeView, record: Record | None) -> Changed:
+        return Changed(
+            "Slurm changed the node, or a person did, between the look at it and the write",
+            node=view.name,
+            address=self.address,
+            wanted=f"{view.native}, reason {view.reason!r}",
+            seen=f"{record.native}, reason {record.reason!r}" if record else "no such node",
+            do="run again: the node is judged anew",
+        )
+
+
+def _over(views: Sequence[NodeView], still: Still) -> dict[str, FleetError]:
+    """Those that may not be written to any more. Asked first: it may take longer than a look at all of them."""
+    found: dict[str, FleetError] = {}
+    for view in views:
+        try:
+            still(view.name)
+        except FleetError as exc:
+            found[view.name] = exc
+    return found

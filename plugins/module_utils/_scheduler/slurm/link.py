@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import BadAnswer, FleetError
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.contract import Work
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.contract import Unplaced, Work
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.place import Place
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm.holds import Reservation
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm.text import Record
@@ -41,6 +41,10 @@ class Link(ABC):
     @abstractmethod
     def known(self) -> dict[str, tuple[str, ...]]:
         """As :meth:`.Scheduler.known`."""
+
+    def unplaced(self) -> Unplaced:
+        """As :meth:`.Scheduler.unplaced`; of a transport that cannot ask for the topology, nobody."""
+        return Unplaced({})
 
     @abstractmethod
     def clock(self) -> str:

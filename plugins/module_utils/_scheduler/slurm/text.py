@@ -119,6 +119,11 @@ class Record:
             work=tuple(work),
         )
 
+    def shows(self, state: str, reason: str | None) -> bool:
+        """Is it as an update with these leaves it?"""
+        drained = "DRAIN" in self.state.flags
+        return drained and self.reason == reason if state == "DRAIN" else not drained
+
     def version(self, reservations: Sequence[Reservation]) -> str:
         """Slurm has none: all that a verb judges by, in one text. Work may come and go."""
         told = [self.native, self.reason, self.set_by, self.since, self.booted, *map(repr, reservations)]

@@ -81,7 +81,8 @@ def tell_identity(rack: Rack, node: Node) -> None:
 def _clear_strays(rack: Rack, node: Node) -> bool:
     """End a BMC whose record was lost (a starter killed between the start and the note of it).
 
-    Its command line names this rack's own configuration file and this node, word for word.
+    Its command line names this rack's own configuration file and this node, word for word. One that listens in another
+    network is another rack's, in namespaces of its own.
     """
     wanted = [word.encode() for word in _command(rack, node)]
     recorded = (read_json(node.home / "bmc.json", None) or {}).get("pid")
@@ -93,9 +94,16 @@ def _clear_strays(rack: Rack, node: Node) -> bool:
             words = Path(f"/proc/{entry}/cmdline").read_bytes().split(b"\0")[:-1]
         except OSError:
             continue
-        if words == wanted:
+        if words == wanted and _listens_here(entry):
             found = records.stop(records.record(int(entry)), signal.SIGTERM, timeout=3.0) or found
     return found
+
+
+def _listens_here(pid: str) -> bool:
+    try:
+        return os.stat(f"/proc/{pid}/ns/net").st_ino == os.stat("/proc/self/ns/net").st_ino
+    except OSError:
+        return False
 
 
 def wait_ready(rack: Rack, node: Node) -> None:

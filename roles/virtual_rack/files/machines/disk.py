@@ -9,6 +9,7 @@ cannot be unmounted from inside, as a mount on top could be.
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import hashlib
 import io
@@ -71,16 +72,20 @@ def keep_old(node: Node) -> bool:
     return True
 
 
-def install(node: Node, content: bytes, url: str) -> None:
-    """Empty the overlay and unpack an image into it."""
-    if content[:2] != b"\x1f\x8b":
+def install(node: Node, content: bytes, url: str, *more: bytes) -> None:
+    """Empty the overlay and unpack an image into it, and what was loaded after that over it, as a kernel does."""
+    if any(part[:2] != b"\x1f\x8b" for part in (content, *more)):
         raise NotAnImage("no root file system found in it")
     try:
-        plain = io.BytesIO(gzip.decompress(content))  # all of it, before anything of the disk is touched
-        with tarfile.open(fileobj=plain) as archive:
-            _check(archive)
+        # All of it, before anything of the disk is touched.
+        plain = [io.BytesIO(gzip.decompress(part)) for part in (content, *more)]
+        with contextlib.ExitStack() as stack:
+            archives = [stack.enter_context(tarfile.open(fileobj=part)) for part in plain]
+            for archive in archives:
+                _check(archive)
             _empty(node)
-            _unpack(archive, node.disk / "upper")
+            for archive in archives:
+                _unpack(archive, node.disk / "upper")
     except (tarfile.TarError, EOFError, zlib.error, OSError) as error:
         raise NotAnImage(str(error)) from error
     digest = hashlib.sha256(content).hexdigest()

@@ -34,6 +34,7 @@ class Outcome:
 
 def start(rack: Rack, node: Node, log: ipxe.Log) -> Outcome:
     """Run the firmware: network boot where the override says so, else the disk."""
+    threading.Event().wait(rack.post_seconds)
     override = take_override(node)
     faults = faults_of(node)
     wants_network = override["enabled"] != "Disabled" and override["target"] in NETWORK_TARGETS
@@ -84,12 +85,13 @@ def _install(node: Node, boot: ipxe.Boot, faults: dict[str, Any], log: ipxe.Log)
     if not boot.images:
         log("firmware: the boot script loads no image")
         return None
-    url, content = boot.images[-1]
+    # The first is the image; what a provisioner adds of its own (overlays, say) comes after it.
+    (url, content), *more = boot.images
     if "boots_old_image" in faults and disk.keep_old(node):
         log(f"firmware: fetched {url} ({len(content)} bytes)")
     else:
         try:
-            disk.install(node, content, url)
+            disk.install(node, content, url, *(part for _url, part in more))
         except disk.NotAnImage as error:
             log(f"kernel panic: {url}: {error}")
             return None

@@ -19,6 +19,7 @@ Pause = Callable[[float], None]
 
 MAX_STEPS = 120  # a script that loops over a missing file would otherwise never end
 MAX_FAILED_FETCHES = 3
+MAX_CHAINED = 8  # scripts that lead to one another, likewise
 
 
 class ScriptError(Exception):
@@ -38,10 +39,14 @@ class Boot:
 class Script:
     """One run through a script."""
 
-    def __init__(self, text: str, mac: str, fetch: Fetch, log: Log, pause: Pause) -> None:
+    def __init__(self, text: str, mac: str, fetch: Fetch, log: Log, pause: Pause, caller: Script | None = None) -> None:
         self._lines = [line.strip() for line in text.splitlines()]
         self._labels = {line[1:].strip(): at for at, line in enumerate(self._lines) if line.startswith(":")}
-        self._variables = {"mac": mac, "mac:hexhyp": mac.replace(":", "-"), "net0/mac": mac}
+        self._mac = mac
+        self._variables = caller._variables if caller else _of_card(mac)
+        self._depth: int = caller._depth + 1 if caller else 0
+        #: The status that it left with; None while it has not, or where it booted something.
+        self.left: int | None = None
         self._fetch = fetch
         self._log = log
         self._pause = pause
@@ -62,7 +67,8 @@ class Script:
             "initrd": self._initrd,
             "boot": lambda words: self._finish(self._boot),
             "sanboot": lambda words: self._finish(Boot("disk")),
-            "exit": lambda words: self._finish(Boot("disk")),
+            "exit": self._exit,
+            "chain": self._chain,
             "poweroff": lambda words: self._finish(Boot("poweroff")),
             "dhcp": lambda words: True,
             "prompt": lambda words: True,
@@ -76,6 +82,7 @@ class Script:
             if self._end is not None:
                 return self._end
             if self._at >= len(self._lines):
+                self.left = 0
                 return Boot("disk")
             line = self._lines[self._at]
             self._at += 1
@@ -108,6 +115,26 @@ class Script:
     def _finish(self, boot: Boot) -> bool:
         self._end = boot
         return True
+
+    def _exit(self, words: list[str]) -> bool:
+        """Back to the script that led here; of the first one, on to the next boot device."""
+        self.left = int(words[0]) if words else 0
+        return self._finish(Boot("disk"))
+
+    def _chain(self, words: list[str]) -> bool:
+        """Another script goes on. Where that one leaves, this one does, by its status."""
+        url, _rest = _url(words)
+        text = self._get(url).decode("utf-8", errors="replace")
+        if not text.startswith("#!ipxe") or self._depth >= MAX_CHAINED:
+            self._log(f"iPXE: {url}: cannot be run")
+            return False
+        try:
+            inner = Script(text, self._mac, self._fetch, self._log, self._pause, self)
+            boot = inner.run()
+        except ScriptError as error:
+            self._log(f"iPXE: {url}: {error}")
+            return False
+        return inner.left == 0 if inner.left is not None else self._finish(boot)
 
     def _goto(self, words: list[str]) -> bool:
         if not words or words[0] not in self._labels:
@@ -164,6 +191,14 @@ class Script:
             if self._failures >= MAX_FAILED_FETCHES:
                 raise ScriptError(f"gave up on {url}") from error
             return b""
+
+
+def _of_card(mac: str) -> dict[str, str]:
+    """What iPXE says of the card that it came by."""
+    found = {}
+    for card in ("", "net0/", "netX/"):
+        found.update({f"{card}mac": mac, f"{card}mac:hexhyp": mac.replace(":", "-")})
+    return found
 
 
 def _url(words: list[str]) -> tuple[str, list[str]]:

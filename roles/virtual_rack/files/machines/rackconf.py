@@ -18,6 +18,7 @@ The role renders it; nothing here reads an inventory, a provisioner or the colle
       ],
       "bmc_username": "admin",
       "power_delay": 0.3,                   optional: seconds between a BMC's "yes" and the effect
+      "post_seconds": 0,                    optional: seconds that a machine's firmware takes before it boots
       "paths": {
         "bmc_password_file": "...",         clear text, mode 0600, read once when a BMC starts
         "tls_cert": "...", "tls_key": "...", of the Redfish BMCs
@@ -114,6 +115,7 @@ class Rack:
     nodes: tuple[Node, ...]
     bmc_username: str
     power_delay: float
+    post_seconds: float = 0.0
     paths: dict[str, str] = field(default_factory=dict)
 
     def node(self, name: str) -> Node:
@@ -145,6 +147,7 @@ def load(path: str | Path) -> Rack:
         nodes=nodes,
         bmc_username=raw["bmc_username"],
         power_delay=float(raw.get("power_delay", 0.3)),
+        post_seconds=float(raw.get("post_seconds", 0)),
         paths={key: str(value) for key, value in raw["paths"].items() if value},
     )
 

@@ -79,6 +79,9 @@ class Head:
         #: Does ``get`` say of what a value was inherited, does it show such values, and does an empty one print a line?
         self.says_whence = False
         self.prints_blank = False
+        #: By node, where it is not on; and those whose BMC does not answer.
+        self.power: dict[str, str] = {}
+        self.dead: set[str] = set()
         self._coming: dict[str, list[tuple[float, Callable[[], None]]]] = {}
         log.write_text("", encoding="utf-8")
 
@@ -107,6 +110,18 @@ class Head:
         else:
             way += [lambda: self._installed(name), lambda: self._is(name, "UP")]
         self._comes(name, way)
+
+    def switches(self, name: str, verb: str) -> str:
+        """By what it is switched, and its power then, with its own name behind it."""
+        was = self.power.get(name, "ON")
+        if verb != "status" and name not in self.dead:
+            self.power[name] = verb.upper()
+        if self.power.get(name, "ON") != was:
+            self._comes(name, [lambda: self._is(name, "DOWN")])
+            if verb == "on":
+                self.boots(name)
+        word = "FAIL" if name in self.dead else self.power.get(name, "ON")
+        return f"ipmi0 {'.' * 20} [   {word:<5}] {name}\n"
 
     def _comes(self, name: str, way: Sequence[Callable[[], None]]) -> None:
         now = time.monotonic()
@@ -257,6 +272,12 @@ class Session:
             word, told = f"{word}/CLOSED", head.closed[name]
         return f"{name} {'.' * (24 - len(name) if len(name) < 22 else 2)} [   {word}   ] {told}".rstrip() + "\n"
 
+    def _power(self, option: str, names: str, verb: str) -> str:
+        """``power -n node001 on``; more than these words it takes, and none of them is sent."""
+        if option != "-n" or verb not in ("on", "off", "status"):
+            raise Wrong("power: syntax")
+        return "".join(self._head.switches(name, verb) for name in self._chosen("n", names))
+
     def _interfaces(self, *_words: str) -> str:
         self._mode = "interfaces"
         return ""
@@ -330,6 +351,7 @@ _VERBS: dict[str, Any] = {
     "clear": Session._clear,
     "add": Session._add,
     "status": Session._status,
+    "power": Session._power,
     "interfaces": Session._interfaces,
     "exit": Session._exit,
     "commit": Session._commit,

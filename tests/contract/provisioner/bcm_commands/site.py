@@ -14,10 +14,11 @@ from typing import Any, ClassVar
 from urllib.parse import quote
 
 import pytest
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.bcm import cmsh
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.bcm.install_log import ENVIRONMENT
 from calls import lead
 from contract.faults import GARBAGE, NO, OUTAGE, REFUSAL, Said
-from sites import Site
+from sites import Site, patched
 from xcat_commands.site import SHIM, Server, XcatFaults
 
 from .head import Head
@@ -38,8 +39,16 @@ class CmshFaults(XcatFaults):
     unusable = tuple(way for way in WAYS if way not in (REFUSAL, NO))
     ways: Mapping[str, Said] = WAYS
 
+    def deny(self, command: str) -> None:
+        """Its user gets a profile that reads."""
+        self._management.profile = "readonly"
+
+    def forget(self) -> None:
+        super().forget()
+        self._management.profile = "admin"
+
     def is_write(self, argv: list[str]) -> bool:
-        return argv[-1].endswith("commit")
+        return argv[-1].endswith("commit") or bool(re.search(r"power -n \S+ o(n|ff);", argv[-1]))
 
 
 class BcmSite(Site):
@@ -70,6 +79,18 @@ class BcmSite(Site):
         with pytest.MonkeyPatch.context() as patch, super().in_good_health():
             patch.setenv(ENVIRONMENT, str(self.head.log))
             yield self
+
+    rights = ("commit",)
+
+    def without(self, right: str) -> dict[str, Any]:
+        self.faults.deny("commit")
+        return {}
+
+    def is_ordered(self, name: str, named: str) -> bool:
+        return self.record(name).get("nextinstallmode") == "FULL"
+
+    def patience(self, seconds: float) -> contextlib.AbstractContextManager[Any]:
+        return patched((cmsh, "TIMEOUT", seconds), (cmsh, "EACH", 0.0))
 
     def connection(self) -> dict[str, Any]:
         return {"provisioner": self.name, "provisioner_url": str(self._cmsh)}
@@ -134,6 +155,9 @@ class BcmSite(Site):
         self.head.live()
         mode = self.record(name).get("nextinstallmode", "")
         return f"{self.head.inherits(name, 'softwareimage')} {mode} {self.head.status[name][0]}"
+
+    def power(self, name: str) -> str:
+        return self.head.power.get(name, "ON").lower()
 
     def taken_there(self, name: str) -> bytes:
         return self.head.boot_lines[name].encode()

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 import threading
@@ -12,8 +13,9 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import command
 from contract.faults import GARBAGE, NO, OUTAGE, REFUSAL, Said, ToolFaults
-from sites import Site
+from sites import Site, patched
 
 FILES = Path(__file__).resolve().parents[4] / "roles" / "netboot" / "files"
 sys.path.insert(0, str(FILES))
@@ -52,6 +54,12 @@ class PxeSite(Site):
         self._thread.start()
         self.store = netboot.Store(self.root)
         self.marks = (self.hold_by_somebody, self.owned_by_somebody)
+
+    #: A program that was killed does nothing more.
+    done_late = False
+
+    def patience(self, seconds: float) -> contextlib.AbstractContextManager[Any]:
+        return patched((command.run.__kwdefaults__, "timeout", seconds))
 
     def close(self) -> None:
         self.server.shutdown()

@@ -9,6 +9,7 @@ lines of a shell.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import shutil
 import socketserver
@@ -18,11 +19,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Optional
 
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.xcat import cli
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._wait import wait_until
 from calls import lead
 from contract.faults import GARBAGE, NO, OUTAGE, REFUSAL, Call, Faults, Said
 from contract.faulty_tool import comes
-from sites import Site
+from sites import Site, patched
 
 from .management import NO_MASTER, Answer, Management, of_image
 
@@ -71,6 +73,8 @@ class XcatFaults(Faults):
         self._seen = itertools.count(1)
         self._lost = 0
         self._slow: Optional[Path] = None
+        self._slow_reads = False
+        self._denied = ""
 
     def strike(self, way: str, times: Optional[int] = None) -> None:
         self._way, self._of_writes = self.ways[way], False
@@ -83,8 +87,12 @@ class XcatFaults(Faults):
     def lose_answer(self, nth: int = 1) -> None:
         self._lost = nth
 
-    def slow(self, until: Path) -> None:
-        self._slow = until
+    def slow(self, until: Path, *, reads: bool = False) -> None:
+        self._slow, self._slow_reads = until, reads
+
+    def deny(self, command: str) -> None:
+        """The policy table lets us not run it any more; until :meth:`forget`."""
+        self._denied = command
 
     @property
     def calls(self) -> list[Call]:
@@ -101,8 +109,10 @@ class XcatFaults(Faults):
             struck = counts and next(self._seen) in self._hit
             lost = is_write and self._lost == 1
             self._lost -= is_write and self._lost > 0
-        if self._slow is not None and is_write:
+        if self._slow is not None and is_write is not self._slow_reads:
             comes(str(self._slow))
+        if self._denied and is_write and self._denied == argv[0]:
+            return Answer(self.ways[REFUSAL].code, self.ways[REFUSAL].out, self.ways[REFUSAL].err)
         if struck and self._way is not None:
             return Answer(self._way.code, self._way.out, self._way.err)
         with self._lock:
@@ -112,6 +122,7 @@ class XcatFaults(Faults):
 
 class XcatSite(Site):
     name = "xcat"
+    two_ways = True  # by commands, which stand here, and by a service: test_xcatws.py
     many_calls = True
     extras: ClassVar[dict[str, Any]] = {"netboot": "xnba", "arch": "x86_64"}
     destructive_words = ("nodeset", "rsetboot", "rpower")
@@ -133,6 +144,18 @@ class XcatSite(Site):
                 (folder / place / name).write_text(shim, encoding="utf-8")
                 (folder / place / name).chmod(0o755)
         self.marks = (self.hold_by_somebody, self.owned_by_somebody)
+
+    rights = ("chdef", "nodeset", "rpower")
+
+    def without(self, right: str) -> dict[str, Any]:
+        self.faults.deny(right)
+        return {}
+
+    def is_ordered(self, name: str, named: str) -> bool:
+        return named in self.management.boot_lines.get(name, "")
+
+    def patience(self, seconds: float) -> contextlib.AbstractContextManager[Any]:
+        return patched((cli, "TIMEOUT", seconds), (cli, "EACH", 0.0))
 
     def close(self) -> None:
         self._server.shutdown()
@@ -217,6 +240,9 @@ class XcatSite(Site):
         self.management.live()
         node = self.record(name)
         return f"{node.get('provmethod', '')} {node.get('status', '')}"
+
+    def power(self, name: str) -> str:
+        return self.management.power.get(name, "off")
 
     def taken_there(self, name: str) -> bytes:
         return self.management.boot_lines[name].encode()

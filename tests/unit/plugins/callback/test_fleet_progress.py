@@ -18,6 +18,7 @@ from ansible_collections.gpufleet.baremetal.plugins.callback.fleet_progress impo
     duration_text,
     message_of,
     names_text,
+    rate_text,
 )
 
 
@@ -174,6 +175,57 @@ def test_the_wait_names_who_is_waited_for_and_speaks_less_with_time():
     pauses = [later - earlier for earlier, later in zip(spoken, spoken[1:])]
     assert pauses == sorted(pauses)
     assert max(pauses) <= fleet_progress.LONGEST_PAUSE
+
+
+@pytest.mark.parametrize(
+    ("count", "seconds", "told"),
+    [
+        (1000, 40.0, "25 a second"),
+        (10, 40.0, "15 a minute"),
+        (2, 5400.0, "1 an hour"),
+        (1, 7200.0, "less than one an hour"),
+        (3, 0.0, "3 a second"),
+    ],
+)
+def test_a_rate_is_told_by_the_unit_in_which_one_ends(count, seconds, told):
+    assert rate_text(count, seconds) == told
+
+
+@pytest.mark.parametrize(
+    ("fleet", "forks", "told"),
+    [
+        (10, 5, "4 done, 8 a minute, waiting for gpu0004 gpu0005 gpu0006 gpu0007 gpu0008"),
+        (1000, 50, "900 done, 30 a second, waiting for gpu0900 gpu0901 gpu0902 gpu0903 gpu0904 gpu0905 and 44 more"),
+    ],
+)
+def test_a_long_task_says_how_many_have_ended_how_fast_and_who_is_waited_for(progress, fleet, forks, told):
+    task = role_task()
+    progress.v2_playbook_on_task_start(task, False)
+    progress.waiting.first_after, progress.waiting.since, progress.waiting.due = 5.0, 100.0, 105.0
+    ended = 4 if fleet == 10 else 900
+    for number in range(ended + forks):
+        progress.v2_runner_on_start(SimpleNamespace(get_name=lambda number=number: f"gpu{number:04}"), task)
+        if number < ended:
+            progress.v2_runner_on_ok(result(f"gpu{number:04}", task))
+    line = progress.waiting.line(now=130.0)
+    assert line == f"... 30.0 s: Run the gate: {told}"
+    assert progress.waiting.line(now=130.1) is None
+
+
+def test_a_new_task_begins_to_count_anew(progress):
+    task = role_task()
+    progress.v2_playbook_on_task_start(task, False)
+    progress.v2_runner_on_ok(result("gpu001", task))
+    progress.v2_playbook_on_task_start(role_task(name="Next"), False)
+    assert progress.waiting.ended == 0
+
+
+def test_the_rate_of_a_run_is_told_where_it_has_one(progress):
+    progress.started -= 60
+    progress.v2_playbook_on_stats(Stats(**{f"gpu{number:03}": {"ok": 1} for number in range(120)}))
+    assert lines(progress)[-1].split()[-3:] == ["2", "a", "second"] and "120 hosts in 1 min" in lines(progress)[-1]
+    progress.v2_playbook_on_stats(Stats(gpu001={"ok": 1}))
+    assert lines(progress)[-1].strip().startswith("1 host in 1 min")
 
 
 def test_no_report_where_none_is_wanted():

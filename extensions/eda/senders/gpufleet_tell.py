@@ -1,0 +1,91 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Tells gpufleet's event source what Slurm's triggers or DCGM's health watches say of nodes.
+
+  python3 gpufleet_tell.py slurm EVENT NODES    as a program of strigger, which adds NODES: down, fail, drained or up
+  dcgmi health --check --json | python3 gpufleet_tell.py dcgm
+
+/etc/gpufleet/tell.conf has one setting a line, NAME=VALUE: URL (without the last part), TOKEN_PATH, and CA_PATH where
+the certificate is signed by a CA of the site's own; or the environment has them, as GPUFLEET_TELL_URL and so on.
+Standard library only.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import ssl
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+
+CONFIG = "/etc/gpufleet/tell.conf"
+#: slurmctld ends a program of a trigger after 300 s; the last try may take 30 of them, scontrol 30 more.
+LAST_TRY, PAUSE = 230.0, 10.0
+
+
+def settings() -> dict[str, str]:
+    found = {}
+    try:
+        with open(os.environ.get("GPUFLEET_TELL_CONFIG", CONFIG), encoding="utf-8") as lines:
+            pairs = (line.strip().partition("=") for line in lines if not line.lstrip().startswith("#"))
+            found = {name.strip(): value.strip() for name, _is, value in pairs if value}
+    except FileNotFoundError:
+        pass
+    for name in ("URL", "TOKEN_PATH", "CA_PATH"):
+        found[name] = os.environ.get(f"GPUFLEET_TELL_{name}", found.get(name, ""))
+    return found
+
+
+def document(text: str) -> object:
+    """Where no watch is set, dcgmi prints a sentence."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        sys.exit(f"gpufleet_tell: dcgmi printed no JSON, is a watch set (dcgmi health --set a)? {text.strip()[:200]!r}")
+
+
+def message(words: list[str]) -> tuple[str, dict[str, object]]:
+    if words[:1] == ["dcgm"] and len(words) == 1:
+        return "dcgm", {"node": os.uname().nodename.partition(".")[0], "health": document(sys.stdin.read())}
+    if words[:1] == ["slurm"] and len(words) == 3:
+        argv = ["scontrol", "show", "hostnames", words[2]]
+        names = subprocess.run(argv, check=True, capture_output=True, text=True, timeout=30).stdout.split()
+        return "slurm", {"event": words[1], "nodes": names}
+    sys.exit(__doc__)
+
+
+def main() -> None:
+    kind, told = message(sys.argv[1:])
+    using = settings()
+    if not using["URL"] or not using["TOKEN_PATH"]:
+        sys.exit(f"gpufleet_tell: {CONFIG} says neither URL nor TOKEN_PATH, or one of them not")
+    with open(using["TOKEN_PATH"], encoding="utf-8") as source:
+        token = source.readline().strip()
+    url = f"{using['URL'].rstrip('/')}/{kind}"
+    headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+    request = urllib.request.Request(url, json.dumps(told).encode(), headers)
+    context = ssl.create_default_context(cafile=using["CA_PATH"] or None)
+    end = time.monotonic() + LAST_TRY
+    while True:
+        try:
+            with urllib.request.urlopen(request, timeout=30, context=context) as answer:
+                print(answer.read().decode())
+            return
+        except urllib.error.HTTPError as exc:
+            problem = f"{exc.code} {exc.read(2000).decode(errors='replace')}"
+            if exc.code < 500:
+                break
+        except OSError as exc:
+            problem = str(exc)
+        if time.monotonic() + PAUSE > end:
+            break
+        time.sleep(PAUSE)
+    sys.exit(f"gpufleet_tell: {url}: {problem}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,88 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The page of a report in a real browser: wide and narrow, by the keyboard alone, without an error in its console."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from ansible_collections.gpufleet.baremetal.tests.unit.plugins.test_fleet_report import report
+from suite import browser as browsers
+from suite import services
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not browsers.program(), reason="needs the Debian package chromium-headless-shell"),
+]
+WIDE, NARROW = 1280, 360
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Of a fleet in which a node has said what would be a script elsewhere."""
+    folder = tmp_path_factory.mktemp("report")
+    report(folder, path=str(folder / "report.html"))
+    return folder / "report.html"
+
+
+@pytest.fixture(scope="module")
+@services.real
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[browsers.Browser]:
+    running = browsers.Browser(tmp_path_factory.mktemp("browser"))
+    yield running
+    running.close()
+
+
+def pixels(png: bytes) -> tuple[int, int, int]:
+    """Width, height, and how many values its bytes have: a page that is blank has a handful."""
+    width, height = struct.unpack(">II", png[16:24])
+    data, at = b"", 8
+    while at < len(png):
+        size, kind = struct.unpack(">I4s", png[at : at + 8])
+        data += png[at + 8 : at + 8 + size] if kind == b"IDAT" else b""
+        at += size + 12
+    return width, height, len(set(zlib.decompress(data)))
+
+
+@pytest.mark.parametrize("width", [WIDE, NARROW])
+def test_it_is_seen_whole_and_says_nothing_in_its_console(page: Path, browser: browsers.Browser, width: int) -> None:
+    browser.open(page, width)
+    assert browser.errors == []
+    assert browser.asked and all(one == page.as_uri() for one in browser.asked), "it asked for something else"
+    wide, _high, values = pixels(browser.screenshot())
+    assert wide == width and values > 50
+    # A table may be scrolled in its own place; the page may not, or half of it is out of sight.
+    assert browser.value("document.documentElement.scrollWidth") <= width
+    assert browser.value("document.querySelector('.tiles').getBoundingClientRect().height") > 20
+    assert browser.value("document.querySelectorAll('details.node').length") == 3
+
+
+def test_who_has_no_mouse_narrows_it_down_and_opens_a_node(page: Path, browser: browsers.Browser) -> None:
+    browser.open(page, WIDE)
+    for _press in range(30):
+        browser.press("Tab", 9)
+        if browser.value("document.activeElement.id") == "find":
+            break
+    assert browser.value("document.activeElement.id") == "find"
+    browser.type("gpu002 quarantined")
+    assert browser.value("document.getElementById('found').textContent") == "1 shown"
+    assert browser.value("getComputedStyle(document.activeElement).outlineStyle") == "solid", "one sees where one is"
+    browser.press("Tab", 9)
+    assert browser.value("document.activeElement.tagName") == "SUMMARY"
+    browser.press("Enter", 13, "\r")
+    assert browser.value("document.activeElement.parentElement.open") is True
+    assert browser.value("document.activeElement.parentElement.querySelector('ol li') !== null")
+    assert browser.errors == []
+
+
+def test_an_error_would_be_seen(tmp_path: Path, browser: browsers.Browser) -> None:
+    """The last one: what it finds stays in the list."""
+    broken = tmp_path / "broken.html"
+    broken.write_text("<script>document.getElementById('gone').textContent = 1;</script>", encoding="utf-8")
+    browser.open(broken, WIDE)
+    assert browser.errors and pixels(browser.screenshot())[2] < 50

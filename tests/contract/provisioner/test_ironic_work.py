@@ -1,0 +1,130 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Ironic's own steps, runbooks and traits. Against a real one with fake hardware, whose steps do nothing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, NotOurs, Refused
+from calls import await_all, deployed, lead, ready
+from service_sites import FIRMWARE, LOG
+
+pytestmark = pytest.mark.slow
+BIOS = {"interface": "bios", "step": "apply_configuration", "args": {"settings": [{"name": "numa", "value": "nps4"}]}}
+
+
+@pytest.fixture
+def ironic(ironic_site: Any) -> Iterator[Any]:
+    ironic_site.proxy.forget()
+    yield ironic_site
+    ironic_site.proxy.forget()
+
+
+def _with(ironic: Any, **extras: Any) -> dict[str, Any]:
+    return {"driver": {**ironic.extras, **extras}}
+
+
+def _bodies(site: Any, ending: str) -> list[Any]:
+    return [json.loads(one.body) for one in site.proxy.writes if one.path.endswith(ending) and one.body]
+
+
+def _settled(ironic: Any, options: dict[str, Any]) -> dict[str, Any]:
+    verdict: dict[str, Any] = await_all(ironic, "settled", options)["verdicts"][options["name"]]
+    return verdict
+
+
+def test_firmware_and_bios_settings_are_steps_of_a_cleaning_from_available(ironic: Any) -> None:
+    options = ready(ironic)
+    begun = lead(options, "cleaned", **_with(ironic, clean_steps=[FIRMWARE, BIOS]))
+    assert begun["before"]["provision_state"] == "available"
+    assert [body["target"] for body in _bodies(ironic, "/provision")] == ["manage", "clean"]
+    assert any("clean_steps=firmware.update,bios.apply_configuration" in one for one in begun["asked"])
+    assert "http://x/y" not in json.dumps(begun)
+    verdict = _settled(ironic, options)
+    assert verdict["provision_state"] == "manageable", verdict
+    kept = ironic.ask("GET", f"/nodes/{options['name']}/bios/numa")
+    assert kept["numa"]["value"] == "nps4"
+
+
+def test_who_says_nothing_or_two_things_is_told_before_anything_is_sent(ironic: Any) -> None:
+    options = ready(ironic)
+    for extras, words in (
+        ({}, "not told what to do"),
+        ({"clean_steps": [FIRMWARE], "runbook": "CUSTOM_BURN"}, "told twice"),
+        ({"clean_steps": [{"step": "update"}]}, "no list of steps"),
+        ({"clean_steps": "burnin_cpu"}, "no list of steps"),
+    ):
+        with pytest.raises(ConfigError, match=words):
+            lead(options, "cleaned", **_with(ironic, **extras))
+    assert ironic.proxy.writes == []
+
+
+def test_a_step_that_cannot_be_done_fails_the_node_with_its_reason_and_the_next_one_goes_on(ironic: Any) -> None:
+    """Ironic takes the order, and looks into the steps afterwards."""
+    options = ready(ironic)
+    lead(options, "cleaned", **_with(ironic, clean_steps=[FIRMWARE], disable_ramdisk=True))
+    verdict = _settled(ironic, options)
+    assert not verdict["ok"] and "requires booting a ramdisk" in verdict["reason"], verdict
+    assert "http://x/y" not in str(verdict), "what a step is given may be a secret, and Ironic prints it"
+    assert lead(options, "cleaned", **_with(ironic, clean_steps=[FIRMWARE]))["changed"]
+    assert _settled(ironic, options)["ok"]
+
+
+def test_a_runbook_is_named_and_taken_by_a_node_with_its_trait(ironic: Any) -> None:
+    steps = [{"interface": "firmware", "step": "update", "args": {"settings": []}, "order": 1}]
+    book = {"name": "CUSTOM_GPUFLEET_BURN", "steps": steps}
+    ironic.ask("POST", "/runbooks", book, version="1.92")
+    options = ready(ironic)
+    with pytest.raises(Refused, match="not been approved"):
+        lead(options, "cleaned", **_with(ironic, runbook=book["name"]))
+    traits = _with(ironic, traits=["CUSTOM_GPUFLEET_BURN", "CUSTOM_H100"])
+    given = lead({**options, **traits}, "enrolled")
+    assert given["changed"] and given["after"]["traits"] == ["CUSTOM_GPUFLEET_BURN", "CUSTOM_H100"]
+    assert not lead({**options, **traits}, "enrolled")["changed"]
+    told = lead(options, "cleaned", **_with(ironic, runbook=book["name"]))
+    assert any("runbook=CUSTOM_GPUFLEET_BURN" in one for one in told["asked"])
+    assert _settled(ironic, options)["ok"]
+
+
+def test_servicing_keeps_the_deployment_and_takes_no_image(ironic: Any) -> None:
+    options = deployed(ironic, deploy_id="41")
+    lead(options, "serviced", **_with(ironic, service_steps=[LOG]))
+    assert _settled(ironic, options)["provision_state"] == "active"
+    assert not lead(options, "deployed")["changed"] and ironic.deployments() == 0
+
+
+def test_steps_of_a_deployment_go_with_it_and_none_of_them_writes_the_image(ironic: Any) -> None:
+    options = {**ready(ironic), "image": ironic.image(), "image_verified": True}
+    own = {"interface": "deploy", "step": "write_image", "priority": 80}
+    with pytest.raises(ConfigError, match="has steps that write it: write_image"):
+        lead(options, "deployed", **_with(ironic, deploy_steps=[own]))
+    assert ironic.proxy.writes == []
+    lead(options, "deployed", **_with(ironic, deploy_steps=[{**BIOS, "priority": 150}]))
+    [order] = [body for body in _bodies(ironic, "/provision") if body["target"] == "active"]
+    assert order["deploy_steps"] == [{**BIOS, "priority": 150}]
+
+
+def test_what_a_person_holds_in_a_step_is_told_and_left(ironic: Any) -> None:
+    options = ready(ironic)
+    ironic.set_state(options["name"], "clean hold", "manageable")
+    verdict = _settled(ironic, options)
+    assert not verdict["ok"] and "clean hold needs a person" in verdict["reason"], verdict
+    with pytest.raises(NotOurs, match="needs a person"):
+        lead(options, "cleaned", **_with(ironic, clean_steps=[FIRMWARE]))
+    assert ironic.proxy.writes == []
+
+
+def test_a_cleaning_that_comes_with_making_it_ready_is_not_the_one_that_was_asked_for(ironic: Any) -> None:
+    options = ready(ironic)
+    ironic.set_state(options["name"], "clean wait", "available")
+    with pytest.raises(NotOurs, match="needs a person: clean wait"):
+        lead(options, "cleaned", **_with(ironic, clean_steps=[FIRMWARE]))
+    ironic.set_state(options["name"], "clean wait", "manageable")
+    found = lead(options, "cleaned", **_with(ironic, clean_steps=[FIRMWARE]))
+    assert found["pending"] and not found["changed"] and ironic.proxy.writes == []
+    ironic.set_state(options["name"], "manageable", None)

@@ -1,0 +1,24 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Day 0 and day 2 on the built-in rack with each provisioner; as root, one after another, by ``make e2e-drivers``."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+TESTS = HERE.parent
+# The rack as the end-to-end tests see it, and the commands of xCAT and BCM that the contract tests have.
+for folder in (TESTS / "contract" / "provisioner", TESTS / "e2e", HERE):
+    sys.path.insert(0, str(folder))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if HERE in item.path.parents:
+            item.add_marker(pytest.mark.needs_root)
+            item.add_marker(pytest.mark.slow)

@@ -1,0 +1,31 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Two soaks of one machine, and none at all; real processes."""
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.registry import SOAK_GATE as soak_gate
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
+from ansible_collections.gpufleet.baremetal.tests.unit.gate.test_soak import LONG, Node
+from ansible_collections.gpufleet.baremetal.tests.unit.gate.test_soak import node as node
+
+
+def test_one_that_never_soaked_has_no_folder_and_nothing_to_end(node: Node) -> None:
+    told = soak_gate(node.params(stop=True), Context()).data
+    assert told["findings"][0]["id"] == "no_soak" and not node.jobs.exists()
+
+
+@pytest.mark.parametrize("stop", [True, False], ids=["to end it", "to go on with it"])
+def test_the_word_of_one_soak_is_not_told_while_another_one_goes_on(node: Node, stop: bool) -> None:
+    """Its node would be given work beside that one."""
+    node.start()
+    assert node.verdict()["verdict"] == "pass"
+    other = {**node.params(hours=LONG, body="sleep 600"), "job": "soak-2"}
+    node.started.append(soak_gate(other, Context()).data["pid"])
+    told = soak_gate(node.params(stop=stop), Context()).data
+    assert "job" not in told and told["verdict"] == "inconclusive"
+    assert told["findings"][0]["id"] == "another_soak" and "soak-2" in told["findings"][0]["text"]
+    assert soak_gate({**other, "stop": True}, Context()).data["joined"]
+    assert node.start(stop=stop)["joined"]
