@@ -22,6 +22,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Optional
 
+from suite import programs
+
 #: The script is killed, as a command is that dies.
 KILLED = -int(signal.SIGKILL)
 #: The script becomes the real command; or it runs that, tells nothing of it, and is killed.
@@ -56,8 +58,7 @@ def install(path: Path, answer: Answer, real: Sequence[str] = (), reads: bool = 
     (_readers.add if reads else _readers.discard)(key)
     words = {"key": shlex.quote(key), "real": shlex.join(real or ["false"]), "port": _server().server_address[1]}
     words["given"] = '"$(cat)"' if reads else ""
-    path.write_text(_SCRIPT.format(bash=shutil.which("bash"), **words), encoding="utf-8")
-    path.chmod(0o755)
+    programs.put(path, _SCRIPT.format(bash=shutil.which("bash"), **words))
 
 
 @functools.cache

@@ -19,6 +19,7 @@ from ansible_collections.gpufleet.baremetal.tests.contract.gate.test_detached im
     WAIT,
     Site,
 )
+from suite import programs
 
 pytestmark = pytest.mark.slow
 #: Asks for a password where it was given a prompt, and writes down what it hears. As whom it runs matters not here.
@@ -53,10 +54,7 @@ def sudo(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def program(home: Path, name: str, text: str) -> str:
-    path = home / name
-    path.write_text(text.format(home=home), encoding="utf-8")
-    path.chmod(0o755)
-    return str(path)
+    return programs.put(home / name, text.format(home=home))
 
 
 def heard(site: Site, name: str) -> set[str]:

@@ -15,6 +15,7 @@ from ansible_collections.gpufleet.baremetal.plugins.action import kernel_log_gat
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._quarantine import quarantines
 from ansible_collections.gpufleet.baremetal.tests.unit.gate import documents as made
 from contract.permit.rig import Controller, sent
+from suite import programs
 
 Make = Callable[..., Controller]
 XID79 = "NVRM: Xid (PCI:0000:9b:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus."
@@ -41,8 +42,7 @@ class Waiting:
         for name, text in (("product_serial", "S-gpu001"), ("boot_id", "boot-1"), ("gpus", f"{GPU}1\n{GPU}2")):
             (folder / name).write_text(f"{text}\n", encoding="utf-8")
         self.smi = folder / "nvidia-smi"
-        self.smi.write_text(f"#!/bin/sh\ncat {folder}/gpus\n", encoding="utf-8")
-        self.smi.chmod(0o755)
+        programs.put(self.smi, f"#!/bin/sh\ncat {folder}/gpus\n")
         log = folder / "log"
         log.mkdir()
         self.logs(made.machine(log, made.kmsg("quiet", step=999.0)))
@@ -83,7 +83,7 @@ def test_c6_a_host_that_waited_behind_slow_ones_is_looked_at_again(waiting: Wait
         assert refused["error"]["kind"] == kind and "since its last look" in refused["msg"], refused
         (folder / name).write_text(before, encoding="utf-8")
     assert site.node()["state"] == "IDLE+DRAIN" and len(site.events("look")) == 2
-    waiting.smi.write_text(f"#!/bin/sh\necho 1450 > {folder}/ahead\ncat {folder}/gpus\n", encoding="utf-8")
+    programs.put(waiting.smi, f"#!/bin/sh\necho 1450 > {folder}/ahead\ncat {folder}/gpus\n")
     site.node(booted=time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(time.time() + 1440)))
     refused = waiting.resumed()
     assert "no gate has seen this boot" in refused["msg"], "it began while the look took its time"

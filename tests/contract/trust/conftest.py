@@ -22,6 +22,7 @@ from typing import Any
 import pytest
 from contract.trust.block_devices import BlockDevices
 from contract.trust.trust_site import NODE, Site, passport
+from suite import programs
 
 MANIFEST = {
     "schema": 1,
@@ -203,9 +204,7 @@ def web(image: Image) -> Iterator[Web]:
 
 def tool(path: Path, text: str) -> str:
     """A program that prints a text and ends well, or whatever its shell text does."""
-    path.write_text(f"#!/bin/sh\n{text}\n")
-    path.chmod(0o755)
-    return str(path)
+    return programs.put(path, f"#!/bin/sh\n{text}\n")
 
 
 class Machine:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import copy
 import json
-import stat
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Optional
@@ -29,6 +28,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import
     digest,
     now_utc,
 )
+from suite import programs
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 GATE_FILES = CHECKOUT / "roles" / "gate" / "files"
@@ -191,9 +191,7 @@ def text(document: Any) -> str:
 
 def program(path: Path, body: str) -> str:
     """A small executable."""
-    path.write_text(f"#!/bin/sh\n{body}\n", encoding="utf-8")
-    path.chmod(path.stat().st_mode | stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH)
-    return str(path)
+    return programs.put(path, f"#!/bin/sh\n{body}\n")
 
 
 def dcgmi(

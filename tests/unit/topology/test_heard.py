@@ -17,6 +17,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._topology.judge
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from suite import programs
 
 UUID = "9c6f5af3-53bf-49b5-a436-b66766c413c3"
 ZERO = "00000000-0000-0000-0000-000000000000"
@@ -138,9 +139,7 @@ def looked(tmp_path: Path, **more: Any) -> dict[str, Any]:
 
 
 def program(folder: Path, name: str, body: str) -> str:
-    (folder / name).write_text(f"#!/bin/sh\n{body}\n", encoding="ascii")
-    (folder / name).chmod(0o755)
-    return str(folder / name)
+    return programs.put(folder / name, f"#!/bin/sh\n{body}\n")
 
 
 def test_a_node_is_asked_and_what_tells_nothing_is_told(tmp_path: Path) -> None:
