@@ -55,6 +55,7 @@ class ForAll(VerbAction):
         + ["bmc_address", "bmc_system_id", "provisioner_id", "scheduler_node", "adoption"]
         + ["bmc_username", "bmc_password", "bmc_ipmi_kg", "bmc_tls_fingerprint"]  # tried at all BMCs, they lock logins
         + ["force_reason"]  # one host's leave would be that of all
+        + ["driver", "properties"]  # with the profile, address and login of the host for which a template is filled in
     )
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -198,7 +199,8 @@ class Leader(BatchAction):
             raise ConfigError(
                 f"{own[0]} is what one machine has for itself, and the task says it of all",
                 wanted=f"{row}the name of a variable of each: each: {{{own[0]}: a_name}}",
-                do="leave it out where a host variable says it; a template would be filled in for one host alone",
+                do="leave it out of the task, and of module_defaults, where a host variable says it; a template would"
+                " be filled in for one host alone",
             )
 
     def prepare(self, params: dict[str, Any]) -> dict[str, Any]:

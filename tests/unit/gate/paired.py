@@ -54,6 +54,7 @@ class Lab:
         #: By those that take part what a collective of them reaches, and whether values arrive wrong.
         self.busbw: dict[str, float] = {}
         self.wrong = "0"
+        self.addresses: dict[str, str] = {}
         net = f"127.{os.getpid() % 200 + 20}.{os.getpid() // 200 % 250}"
         for at, host in enumerate(hosts):
             home, address = folder / host, f"{net}.{at + 1}"
@@ -78,6 +79,20 @@ class Lab:
         """What its ``ip -o addr`` tells: this one, and its loopback."""
         line = f"2: eth0    inet {address}/8 scope global eth0\\n1: lo    inet 127.0.0.1/8 scope host lo\\n"
         made.program(self.folder / host / "bin" / "ip", f"printf '{line}'")
+
+    def named(self, host: str, by: Mapping[str, str]) -> None:
+        """The inventory calls it by its name, and so do these, each by what it resolves that to: else by its
+        address."""
+        address = self.addresses.setdefault(
+            host, next(at for at, one in self.mpirun["hosts"].items() if one["name"] == host)
+        )
+        self.mpirun["hosts"][host] = self.of(host)
+        self.mpirun["hosts"].pop(address, None)
+        made.program(self.folder / host / "bin" / "uname", f"echo {host}")
+        for other in self.hosts:
+            known = by.get(other, address)
+            body = f'[ "$2" = {host} ] && echo "{known} STREAM {host}"' if known else "exit 2"
+            made.program(self.folder / other / "bin" / "getent", body)
 
     def of(self, host: str) -> dict[str, Any]:
         found: dict[str, Any] = next(one for one in self.mpirun["hosts"].values() if one["name"] == host)

@@ -202,6 +202,8 @@ def test_whom_this_run_may_not_load_is_asked_for_nothing(tmp_path: Path) -> None
     assert "jobs run there" in found["gpu3"]["reason"] and {one.node for one in lab.events} == {"gpu1", "gpu2"}
     assert sorted(one.kind for one in lab.events) == ["outcome", "outcome", "verdict", "verdict"]
     assert len(permits.writes) > 1, "each round asks anew"
+    own = next(address for address, told in lab.mpirun["hosts"].items() if told["name"] == "gpu3")
+    assert not [one for one in lab.asked if own in one and "timeout" in one], "nobody calls it"
 
 
 def test_a_node_that_has_not_the_address_of_the_inventory_is_not_measured_at_it(tmp_path: Path) -> None:
@@ -212,6 +214,22 @@ def test_a_node_that_has_not_the_address_of_the_inventory_is_not_measured_at_it(
     assert words(found) == {**dict.fromkeys(HOSTS, "pass"), "gpu4": "inconclusive"}, found
     assert f"its address {stale} is none that it has" in found["gpu4"]["reason"]
     assert not [one for one in lab.asked if stale in one and "timeout" in one], "nothing is started there"
+
+
+@pytest.mark.parametrize("stale", ["10.9.9.9", "127.0.0.1", ""])
+def test_a_name_by_which_its_partner_would_reach_another_machine_is_not_dialled(tmp_path: Path, stale: str) -> None:
+    lab, own = Lab(tmp_path, *HOSTS), {"gpu3": "127.0.1.1"}
+    wire(lab)
+    lab.named("gpu3", own)
+    assert words(lab.judged(paired.profile(fabric=(RING,)))) == dict.fromkeys(HOSTS, "pass")
+    calls = tmp_path / "calls"
+    assert calls.read_text(encoding="utf-8").count("gpu3:1") == 2
+    calls.unlink()
+    lab.named("gpu3", {**own, "gpu1": stale})
+    found = lab.judged(paired.profile(fabric=(RING,)))
+    assert f"gpu1 resolves gpu3 to {stale or 'nothing'}, and gpu3 has no such address" in str(found)
+    assert calls.read_text(encoding="utf-8").count("gpu3:1") == 1, "with gpu2 alone"
+    assert words(found)["gpu1"] != "fail" != words(found)["gpu3"], found
 
 
 def test_of_a_node_that_another_run_took_nothing_is_told(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ FORK = multiprocessing.get_context("fork")
 HOSTS = ("gpu001", "gpu002", "gpu003", "gpu004")
 SPEC = spec(
     FLEET, FOR_ALL, BMC, serial={"type": "str"}, state={"type": "str", "required": True, "choices": ["on", "off"]},
-    count={"type": "int"},
+    count={"type": "int"}, driver={"type": "dict"}, properties={"type": "dict"},
 )  # fmt: skip
 Verb = Callable[[Mapping[str, Any], Context], Result]
 
@@ -132,6 +132,7 @@ def test_hosts_that_left_or_did_not_come_so_far_are_not_served(tmp_path: Path) -
         ({"bmc_username": "root"}, "gpufleet_bmc_username of each host"), ({"bmc_password": "p"}, "bmc_password"),
         ({"bmc_ipmi_kg": "k"}, "bmc_ipmi_kg"), ({"bmc_tls_fingerprint": "f"}, "bmc_tls_fingerprint"),
         ({"force_reason": "a leave"}, "each: {force_reason: a_name}"),
+        ({"driver": {"ip": "10.0.0.7"}}, "driver: a_name"), ({"properties": {"cpus": 2}}, "properties: a_name"),
         ({"no_such": 1}, "no_such"), ({"state": "maybe"}, "maybe"), ({"at_once": 0}, "at_once"),
         ({"each": {"no_such": "a"}}, "no_such"), ({"each": {"state": "a"}}, "said of all"),
         ({"each": {"count": "{{ a }}"}}, "no name of a variable"), ({"each": {"after": "a"}}, "after"),

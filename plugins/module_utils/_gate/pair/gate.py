@@ -64,7 +64,7 @@ PLACES = ("sysfs_path", "boot_id_path", "pci_path")
 @dataclass
 class Node:
     """One host of the batch. places: where it shows what it is asked for. unfit: what keeps it from taking part.
-    said: all that it printed."""
+    has: the addresses that are its own. said: all that it printed."""
 
     host: str
     leaf: str
@@ -73,6 +73,7 @@ class Node:
     tests: Sequence[Test]
     places: Mapping[str, str]
     unfit: str = ""
+    has: set[str] = field(default_factory=set)
     said: list[bytes] = field(default_factory=list)
 
 
@@ -177,6 +178,7 @@ class _Batch:
         for node in asked:
             text, problem = answers[node.host]
             node.unfit = problem or shell.not_own(text, node.member.address)
+            node.has = shell.has(text)
 
     def _address(self) -> None:
         """Each is asked for the addresses of the ports over which it is to be reached."""
@@ -219,10 +221,17 @@ class _Batch:
 
     def _round(self, test: Test, groups: Sequence[Sequence[str]]) -> list[Figures]:
         """All groups at the same time, leg by leg."""
-        hosts = [host for group in groups for host in group]
-        allowed = self._permitted(test, hosts)
-        legs = [self._legs(test, group, at) if allowed.issuperset(group) else [] for at, group in enumerate(groups)]
-        found: list[dict[tuple[str, Cell], list[Figure]]] = [{} for _group in groups]
+        astray = self._astray(test, groups)
+        known = [group for group, why in zip(groups, astray) if not why]
+        allowed = self._permitted(test, [host for group in known for host in group])
+        legs = [
+            self._legs(test, group, at) if not astray[at] and allowed.issuperset(group) else []
+            for at, group in enumerate(groups)
+        ]
+        found: list[dict[tuple[str, Cell], list[Figure]]] = [
+            {(host, cell): [Figure(why=why)] for host in group for cell in test.cells} if why else {}
+            for group, why in zip(groups, astray)
+        ]
         stuck: set[int] = set()
         for at in range(max(map(len, legs), default=0)):
             running = {which: rows[at] for which, rows in enumerate(legs) if at < len(rows) and which not in stuck}
@@ -232,6 +241,21 @@ class _Batch:
                 # What did not run once would keep its partner waiting once more for each port.
                 stuck |= set() if any(figure.good is not None for figure in figures.values()) else {which}
         return [{key: merged(figures) for key, figures in one.items()} for one in found]
+
+    def _astray(self, test: Test, groups: Sequence[Sequence[str]]) -> list[str]:
+        """Of each group why one of it would reach another machine by a partner's name, as it resolves that now."""
+        partners = {
+            host: [
+                self.nodes[other]
+                for other in group
+                if other != host and shell.is_name(self.nodes[other].member.address)
+            ]
+            for group in ([] if test.addressed else groups)
+            for host in group
+        }
+        asks = {host: shell.resolves([node.member.address for node in of]) for host, of in partners.items() if of}
+        why = {host: _misled(host, partners[host], *told) for host, told in self._told(asks).items()}
+        return [next(filter(None, (why.get(host, "") for host in group)), "") for group in groups]
 
     def _legs(self, test: Test, group: Sequence[str], at: int) -> Sequence[Leg]:
         return test.legs([self.nodes[host].member for host in group], at)
@@ -317,6 +341,16 @@ class _Batch:
         if not figures:
             return Settled("inconclusive", None, f"fewer than {test.least} nodes of this batch can take part", "retest")
         return together(host, cell, figures)
+
+
+def _misled(host: str, partners: Sequence[Node], text: str, problem: str) -> str:
+    reached = shell.resolved(text, [node.member.address for node in partners])
+    for node in partners:
+        ends = reached[node.member.address]
+        if problem or not ends or not ends <= node.has:
+            to = problem or ", ".join(sorted(ends)) or "nothing"
+            return f"{host} resolves {node.member.address} to {to}, and {node.host} has no such address: not measured"
+    return ""
 
 
 def _moved(

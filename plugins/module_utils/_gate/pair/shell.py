@@ -152,6 +152,30 @@ def not_own(text: str, address: str) -> str:
     return f"its address {address}{to} is none that it has: whatever has it would be loaded in its place"
 
 
+def has(text: str) -> set[str]:
+    """By which addresses others can reach the node, as it answered ``own``."""
+    return _known("".join(text.split(f"{_MARK}\n")[1:2])) - {""}
+
+
+def is_name(address: str) -> bool:
+    return not _plain(address)
+
+
+def resolves(names: Sequence[str]) -> str:
+    """Asks what the node resolves these to, each by itself: one that nobody knows hides no other."""
+    asks = [f"timeout 10 getent ahosts {shlex.quote(name)} 2>/dev/null; echo {_MARK}" for name in names]
+    return "; ".join([f"echo {_MARK}", *asks])
+
+
+def resolved(text: str, names: Sequence[str]) -> dict[str, set[str]]:
+    """By name the addresses under which this node would call it; none where it does not know."""
+    parts = text.split(f"{_MARK}\n")[1:-1]
+    rows = parts if len(parts) == len(names) else [""] * len(names)
+    return {
+        name: {_plain(line.split()[0]) for line in row.splitlines() if line.strip()} for name, row in zip(names, rows)
+    }
+
+
 def _known(text: str) -> set[str]:
     rows = [line.split() for line in text.splitlines() if " scope host" not in line]
     found = {_plain(words[at + 1]) for words in rows for at, word in enumerate(words[:-1]) if word in ("inet", "inet6")}
