@@ -29,6 +29,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.lifelin
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.permit import MAINTENANCE
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._moment import Moment, judged_after
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._text import harmless
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._leaves import located, with_reason
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._term import LEAST_SECONDS, Term
@@ -235,6 +236,15 @@ class Shipping(ActionBase):
         if self._discovered_interpreter_key:
             result["ansible_facts"] = {self._discovered_interpreter_key: self._discovered_interpreter}
         return located(result, self._about())
+
+    def _parse_returned_data(self, res: Any, profile: str) -> Any:
+        """ansible-core warns of what stands beside the answer, in that machine's own words."""
+        return super()._parse_returned_data({**res, "stdout": _harmless_beside(str(res.get("stdout") or ""))}, profile)
+
+
+def _harmless_beside(told: str) -> str:
+    """A module's answer is one line without a control in it. What else was printed is cut, as others' words are."""
+    return "\n".join(line if line.startswith("{") else short(line) for line in harmless(told).splitlines())
 
 
 class _Parts:

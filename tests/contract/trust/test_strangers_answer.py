@@ -72,6 +72,7 @@ ANSWERS = (
     (json.dumps({**VERDICT, "events": [event("image_verify"), event("dcgm_gate")]}), "forged"),
     (json.dumps({**VERDICT, "events": [{**event("image_verify"), "kind": "A" * 3_000_000}]}), "forged"),
     ("no JSON", "crashed"),
+    ('\x1b[2Jat a login\n{"changed": false}\n\x1b]0;title\x07' + "Z" * 9000, "crashed"),
 )
 
 
@@ -82,6 +83,8 @@ def test_v2_a_node_writes_no_verdict_of_its_own(site: Site) -> None:
         assert answer["outcome"] == "failed" and answer["result"]["verdict"] == "inconclusive", told
         assert [one["id"] for one in answer["result"]["findings"]] == [finding], told
         assert len(json.dumps(answer["result"])) < 30_000, told[:1000]
+    assert r"x1b]0;title\\x07ZZZ" in site.said, "what stands beside an answer is told, spelled out"
+    assert "u001b" not in site.said and "Z" * 600 not in site.said
     assert verdicts(site) == [("image_verify", "pass"), *[("image_verify", "inconclusive")] * len(ANSWERS)]
 
 
