@@ -37,12 +37,13 @@ DEFAULTS: Mapping[str, Any] = {
 LEAST: Mapping[str, Mapping[str, Any]] = {
     "dcgm_gate": {"level": 3},
     "kernel_log_gate": {"window": IMAGING},
+    "soak_gate": {"level": 24},
 }
+#: The highest level that a gate has: of one that soaks its hours.
+_MOST_LEVEL, _MOST_HOURS = 4, 600
 #: Gates that have a playbook of their own, which takes days: how many seconds after its end a pass of each is young
 #: enough where the policy names no age of its own. As long as a node's verdict of it is taken (DETACHED).
 OF_DAYS: Mapping[str, float] = {"soak_gate": 1209600.0}
-#: No soak takes longer.
-_MOST_HOURS = 600.0
 #: Gates that may be required: all that look at a node. Of what is looked at before it is imaged no passport can have a
 #: pass, and a policy may ask something of it all the same.
 _OF_NODES = frozenset({*DEFAULTS["required_gates"], *ALL_GATES, OUTLIERS})
@@ -117,6 +118,11 @@ def _of_no_gate(policy: Mapping[str, Any]) -> list[tuple[tuple[str, ...], str]]:
     asked = sorted({*(policy.get("gates") or {})} - _KNOWN)
     required = sorted({*(policy.get("required_gates") or ())} - _OF_NODES)
     wrong = [(("gates", name), f"gates.{name}: {_not_among(_KNOWN)}") for name in asked]
+    wrong += [
+        (("gates", name), f"gates.{name}.level: {least['level']} is greater than the maximum of {_MOST_LEVEL}")
+        for name, least in sorted((policy.get("gates") or {}).items())
+        if name not in OF_DAYS and (least.get("level") or 0) > _MOST_LEVEL
+    ]
     return wrong + [(("required_gates",), f"required_gates: {name}: {_not_among(_OF_NODES)}") for name in required]
 
 

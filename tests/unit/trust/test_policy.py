@@ -44,11 +44,12 @@ def written(folder: Path, content: Any) -> str:
 def test_v1_a_policy_in_a_file_over_a_strict_default(tmp_path: Path) -> None:
     found, problem = policy_of({"policy_file": written(tmp_path, WHOLE), "sku": "h100-sxm-8"})
     assert found["required_gates"] == WHOLE["required_gates"] and found["max_gate_age"] == 86400
-    assert found["gates"] == {"dcgm_gate": WHOLE["gates"]["dcgm_gate"], "kernel_log_gate": {"window": "imaging"}}
+    others = {"kernel_log_gate": {"window": "imaging"}, "soak_gate": {"level": 24}}
+    assert found["gates"] == {"dcgm_gate": WHOLE["gates"]["dcgm_gate"], **others}
     assert (found["profile_digest"], problem) == (DIGEST, "")
     assert policy.greatest_age(found, "dcgm_gate") == 3600 and policy.greatest_age(found, "image_verify") == 86400
     strict, problem = policy_of({"policy": {}, "sku": "h100-sxm-8"})
-    assert strict["gates"] == {"dcgm_gate": {"level": 3}, "kernel_log_gate": {"window": "imaging"}}
+    assert strict["gates"] == {"dcgm_gate": {"level": 3}, **others}
     assert strict["profile_digest"].startswith("sha256:") and not problem
     assert "SKU is not known" in policy_of({"policy": {}})[1]
     assert "has no profile" in policy_of({"policy": {}, "sku": "h100-sxm-9000"})[1]
@@ -107,6 +108,17 @@ def test_v9_a_littleof_no_gate_is_an_error_that_names_its_place(tmp_path: Path) 
         policy_of({"policy": {"gates": {"kernel_log": {"window": "boot"}}}, "sku": "h100-sxm-8"})
     some = {"required_gates": ["image_verify"], "gates": {"dcgm_gate": {"level": 1}, "image_artifact": {}}}
     assert policy_of({"policy": some, "sku": "h100-sxm-8"})[0]["gates"]["dcgm_gate"] == {"level": 1}
+
+
+def test_a_policy_asks_for_hours_of_a_soak_and_for_a_test_between_nodes_by_its_name() -> None:
+    least = {"soak_gate": {"level": 600}, "network_gate": {"tests": ["speed.wire"]}, "dcgm_gate": {"level": 4}}
+    assert policy_of({"policy": {"gates": least}, "sku": "h100-sxm-8"})[0]["gates"].items() >= least.items()
+    for gates, word in (
+        ({"dcgm_gate": {"level": 5}}, "maximum of 4"),
+        ({"soak_gate": {"level": 601}}, "maximum of 600"),
+    ):
+        with pytest.raises(ConfigError, match=word):
+            policy_of({"policy": {"gates": gates}, "sku": "h100-sxm-8"})
 
 
 @pytest.mark.parametrize("name", ["dcgm", "kernel_log", "nvbandwidth", "image_artifact"])

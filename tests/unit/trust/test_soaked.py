@@ -33,6 +33,18 @@ def soaked(number: int, *, ago: float, gpus: list[str]) -> dict[str, Any]:
     return passports.verdict(number, "soak_gate", ago=ago, profile={"sku": "h100", "digest": "sha256:p"}, **told)
 
 
+def test_a_shorter_soak_than_the_policy_asks_for_is_none_and_by_itself_it_asks_for_a_day() -> None:
+    known = {"now": time.time(), **_told(before_the_boot())}
+    for gates, short in (({"soak_gate": {"level": 72}}, "72"), ({"soak_gate": {"level": 48}}, ""), ({}, "")):
+        found = grounds(known, {**passports.POLICY, **policy(), "gates": gates})
+        assert [short in one for one in found.reasons] == [True] * bool(short), found
+    known["verdicts"] = [event for event in known["verdicts"] if event["name"] != "soak_gate"]
+    hour = {**soaked(11, ago=2 * DAY, gpus=passports.GPUS)}
+    hour["data"]["asked"]["level"] = 1
+    known["history"] = [hour if event["id"] == 11 else event for event in known["history"]]
+    assert "wanted 24" in str(grounds(known, {**passports.POLICY, **policy(), "gates": {}}).reasons)
+
+
 def before_the_boot(*, ago: float = 2 * DAY, gpus: list[str] = passports.GPUS) -> dict[str, Any]:
     """The node was imaged, soaked, booted once more, and validated."""
     known = passports.evidence(imaged={"id": 9, "at": time.time() - 30 * DAY})
