@@ -19,6 +19,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate import evidence
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.begun import Begun, begin
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.gpu_state import amd, links
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.gpu_state.again import Looked, settled, together
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.gpu_state.document import Seen, read
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.gpu_state.judge import (
     Look,
@@ -38,7 +39,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._proc import bo
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._proc import uptime
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._process import Run, run
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Result
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import PASS, Sheet, Tool, answer, digest
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import Sheet, Tool, answer, digest
 
 GATE = "gpu_state_gate"
 _INTERVAL = 2.0
@@ -91,13 +92,12 @@ class _Session:
         return done
 
     def measure(self) -> tuple[Sheet, Look]:
-        """A value that the driver cannot read just now is read again for a while; the last look counts."""
-        found: list[tuple[Sheet, Look]] = []
+        """A value that the driver cannot read just now is read again for a while, unless something fails for good."""
+        found: list[Looked] = []
 
         def once() -> bool:
             found.append(self._once())
-            sheet, look = found[-1]
-            return sheet.verdict == PASS or not look.passing
+            return settled(found[-1])
 
         with suppress(DeadlineExceeded):
             self._ctx.wait(
@@ -107,9 +107,9 @@ class _Session:
                 interval=_INTERVAL,
                 wanted="the driver can read each value",
             )
-        return found[-1]
+        return together(found)
 
-    def _once(self) -> tuple[Sheet, Look]:
+    def _once(self) -> Looked:
         first = len(self.runs)
         seen = self._read()
         look = Look(seen, (), before=self._before, boot_id=self._boot, uptime=round(uptime(), 1), tool=self._kind)

@@ -67,8 +67,8 @@ class Look:
     tool: str = NVIDIA
     boot_id: str = ""
     uptime: float = 0.0
-    #: Cells that may be otherwise at the next look.
-    passing: list[str] = field(default_factory=list)
+    #: What may be otherwise at the next look, by its cell.
+    passing: dict[tuple[str, str], Reading] = field(default_factory=dict)
 
     def rows(self) -> list[dict[str, Any]]:
         """What each GPU has counted, for a later look."""
@@ -205,5 +205,5 @@ def _record(sheet: Sheet, look: Look, number: int, gpu: Gpu, cell: Wants, readin
         text = reading.text.replace(NVIDIA, look.tool)
         sheet.find(f"gpu.{cell.name}", where, f"{_named(number, gpu)}: {text}", remedy)
     if reading.passing and reading.verdict != PASS:
-        look.passing.append(cell.name)
+        look.passing[cell.name, where] = reading
     sheet.record(Check(cell.name, where, reading.verdict, reading.measured, shown, "", cell.source))

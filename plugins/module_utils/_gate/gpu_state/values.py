@@ -29,7 +29,7 @@ TRANSIENT = frozenset({"err!", "unknown error"})
 @dataclass(frozen=True)
 class Reading:
     """What a rule makes of a GPU. text: what is wrong, for a person; empty where nothing is. note: it is told, and asks
-    for nothing. passing: it may be otherwise at the next look."""
+    for nothing. passing: it may be otherwise at the next look. trace: a failure that is gone by then stays a doubt."""
 
     verdict: str
     measured: Any = None
@@ -37,6 +37,7 @@ class Reading:
     remedy: str = "none"
     note: bool = False
     passing: bool = False
+    trace: bool = False
 
 
 def unread(name: str, words: Sequence[str]) -> Reading:
@@ -67,6 +68,16 @@ def word_of(
         verdict, text, remedy = bad[word]
         return Reading(verdict, bare(words[0]), text, remedy)
     return unread(name, words)
+
+
+def slowed(gpu: Gpu, hard: Mapping[str, str], soft: Mapping[str, str], idle: str) -> Reading:
+    """Why its clocks are low, by the field what that means. soft: what is no doubt once it is over. idle: none does."""
+    readings = []
+    for field, text in {**hard, **soft}.items():
+        one = word_of(gpu, field, "why its clocks are low", (idle,), {"active": (FAIL, text, "field_diag")})
+        slow = one.verdict == FAIL
+        readings.append(replace(one, passing=one.passing or slow, trace=slow and field in hard))
+    return all_of(readings)
 
 
 def flag(gpu: Gpu, field: str, name: str, text: str, remedy: str) -> Reading:
