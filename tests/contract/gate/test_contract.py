@@ -219,19 +219,21 @@ def test_one_bad_gpu_that_fails_all_is_found(tmp_path: Path) -> None:
 
 
 def _after_diagnostic(folder: Path, alone: dict[str, Any], rc_alone: int = 0) -> Params:
+    """As DCGM 4.5.0 prints it: the first GPU whose copy engine is busy has the error, and all fail."""
     names = ["software", "pcie", "memory", "diagnostic", "nvbandwidth"]
     row = made.dcgm4(names)
     for gpu in range(8):
-        row = made.failing(row, "nvbandwidth", gpu, made.fault("MCUTIL > 10%", 44, severity=4))
+        row = made.failing(row, "nvbandwidth", gpu, *([made.fault(made.BUSY, 38)] if gpu == 7 else []))
     (folder / "alone").write_text(made.text(alone), encoding="utf-8")
     body = f'case "$*" in *"-r nvbandwidth"*) cat {folder}/alone; exit {rc_alone};; esac'
-    return {**dcgm(made.text(row), level=3, rc=226, body=body)(folder), "timeout": 60, "localise_timeout": 0}
+    return {**dcgm(made.text(row), level=3, rc=205, body=body)(folder), "timeout": 60, "localise_timeout": 60}
 
 
 def test_nvbandwidth_that_fails_after_the_diagnostic_is_run_again_alone(tmp_path: Path) -> None:
     result = run(DCGM, _after_diagnostic(tmp_path, made.dcgm4(["nvbandwidth"])))
     assert result["verdict"] == "pass", result["msg"]
     assert "passed alone" in result["msg"]
+    assert sum("nvbandwidth" in call for call in calls(tmp_path)) == 1, "nobody asks each GPU for what passed"
     seven = made.dcgm4(["nvbandwidth"], gpus=7)
     assert run(DCGM, _after_diagnostic(tmp_path, seven))["verdict"] == "fail"
     again = made.failing(made.dcgm4(["nvbandwidth"]), "nvbandwidth", 0)

@@ -93,6 +93,13 @@ def profile(count: int = 8) -> dict[str, Any]:
 _OWN = profile
 
 
+#: What nvbandwidth of DCGM 4.5.0 says, with error 38, where a test before it still loads a GPU (DCGM#272).
+BUSY = (
+    "The memory copy utilization for the GPU: 7 is greater than 10%. "
+    "This may affect the results of the nvbandwidth test."
+)
+
+
 def fault(text: str, error_id: int, severity: int = 2, category: int = 10) -> dict[str, Any]:
     return {"warning": text, "error_id": error_id, "error_category": category, "error_severity": severity}
 

@@ -11,14 +11,13 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from contextlib import nullcontext, suppress
-from dataclasses import replace
 from typing import Any, Optional
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import DeadlineExceeded
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate import evidence
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.alone import BUSY, TEXT, alone
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.begun import Begun, begin
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm import exits, health, options
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm import again, exits, health, options
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.discovery import NOT_ASKED, Found, parse
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.document import Diagnosis, read
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.judge import WORDS, judge
@@ -182,6 +181,7 @@ class _Session:
         sheet = judge(self.seen, done, self._wanted, self._tests(), found=self._found, watched=self._watches)
         if sheet.verdict == FAIL:
             sheet = self._once_more(sheet, done)
+        if sheet.verdict == FAIL:
             self._localise(sheet)
         return sheet
 
@@ -219,23 +219,15 @@ class _Session:
         return parse(asked.text, str(self._params.get("pci_path") or "/sys/bus/pci/devices"))
 
     def _once_more(self, sheet: Sheet, done: Run) -> Sheet:
-        """nvbandwidth right after the diagnostic test sees its load and fails (DCGM#272): it is run again, alone."""
-        failing = {cell.test for cell in self.seen.cells if WORDS.get(cell.word) != PASS}
-        if failing != {"nvbandwidth"} or done.rc != 226 or self._names == ["nvbandwidth"]:
+        """nvbandwidth that saw no more than the load of the test before it is run again, alone."""
+        if self._names == [again.NAME] or not again.saw_load(self.seen, done):
             return sheet
-        again = self._run(options.argv(self._dcgmi, "nvbandwidth", self.version, gpus=self._wanted.gpu_count))
-        alone = read(again.text)
-        kept = [cell for cell in self.seen.cells if cell.test != "nvbandwidth"]
-        summaries = [cell for cell in self.seen.summaries if cell.test != "nvbandwidth"]
-        merged = replace(
-            self.seen,
-            cells=kept + [cell for cell in alone.cells if cell.test == "nvbandwidth"],
-            summaries=summaries + [cell for cell in alone.summaries if cell.test == "nvbandwidth"],
-            problems=self.seen.problems + alone.problems,
-            runtime_errors=self.seen.runtime_errors + alone.runtime_errors,
-        )
-        second = judge(merged, again, self._wanted, self._tests(), found=self._found)
-        if second.verdict != PASS:
+        once = self._run(options.argv(self._dcgmi, again.NAME, self.version, gpus=self._wanted.gpu_count))
+        alone = read(once.text)
+        own = wanted_tests(self._wanted, self._level, [again.NAME], self.version)
+        whole = judge(alone, once, self._wanted, own, found=self._found)
+        second = judge(again.merged(self.seen, alone), once, self._wanted, self._tests(), found=self._found)
+        if whole.verdict != PASS or second.verdict != PASS or alone.gpus != self.seen.gpus:
             return sheet
         if self._watches:
             second.require(health.CELL, NODE, wanted=health.HEALTHY, source=health.SOURCE)
