@@ -62,6 +62,10 @@ def calls(gpus: int = 8) -> Calls:
                     "total_deferred_count": 0,
                 },
                 "ecc_blocks": copy.deepcopy(blocks),
+                "throttle": {
+                    f"{name}_violation_status": "NOT ACTIVE"
+                    for name in ("prochot", "ppt", "socket_thermal", "vr_thermal", "hbm_thermal")
+                },
             }
         )
         found["bad-pages"].append({"gpu": at, "retired": NONE_BAD, "pending": NONE_BAD, "un_res": NONE_BAD})

@@ -29,7 +29,7 @@ from hypothesis import strategies as st
 from suite.properties import at_most
 
 #: The cells that no shipped profile demands are demanded here.
-ALL = ("xgmi", "ras_memory")
+ALL = ("xgmi",)
 ABOUT = {"source": "written for tests", "date": "2026-11-29", "conditions": "none at all"}
 
 
@@ -67,6 +67,16 @@ BROKEN: list[tuple[str, str, Any, str, str, str]] = [
     ("metric", "ecc/total_deferred_count", 1, "fail", "gpu.ras", "reset_gpu"),
     ("metric", "ecc/total_uncorrectable_count", "N/A", "inconclusive", "gpu.ras", "remediate_config"),
     ("metric", "ecc", "N/A", "inconclusive", "gpu.ras", "remediate_config"),
+    ("metric", "ecc_blocks/UMC/uncorrectable_count", 7, "fail", "gpu.ras", "reboot"),
+    ("metric", "ecc_blocks/UMC/deferred_count", 7, "fail", "gpu.ras", "reset_gpu"),
+    ("metric", "ecc_blocks/UMC/uncorrectable_count", "many", "inconclusive", "gpu.ras", "retest"),
+    ("metric", "throttle/prochot_violation_status", "ACTIVE", "fail", "gpu.clocks", "field_diag"),
+    ("metric", "throttle/vr_thermal_violation_status", "ACTIVE", "fail", "gpu.clocks", "field_diag"),
+    ("metric", "throttle/socket_thermal_violation_status", "ACTIVE", "fail", "gpu.clocks", "field_diag"),
+    ("metric", "throttle/hbm_thermal_violation_status", "ACTIVE", "fail", "gpu.clocks", "field_diag"),
+    ("static", "limit", {"ppt0": {"socket_power_limit": amd.unit(550, "W")}}, "fail", "gpu.power", "remediate_config"),
+    ("static", "limit", {"ppt0": {"socket_power_limit": "N/A"}}, "inconclusive", "gpu.power", "remediate_config"),
+    ("static", "ras/ecc_block_state", "N/A", "inconclusive", "gpu.ras_memory", "remediate_config"),
     ("metric", "ecc_blocks/XGMI_WAFL/uncorrectable_count", 1, "fail", "gpu.xgmi", "reset_gpu"),
     ("metric", "pcie/width", 8, "inconclusive", "gpu.pcie", "retest"),
     ("metric", "power/socket_power", "N/A", "inconclusive", "gpu.power", "remediate_config"),
@@ -95,6 +105,30 @@ def test_one_value_of_one_gpu(call: str, path: str, value: Any, verdict: str, fi
     sheet = look(amd.texts(amd.changed(call, path, value)))
     assert sheet.verdict == verdict
     assert {"id": finding, "remedy": remedy}.items() <= sheet.findings[0].as_dict().items(), sheet.findings
+
+
+FINE: list[tuple[str, str, Any]] = [
+    ("static", "limit", {"ppt0": {"max_power_limit": amd.unit(750, "W"), "socket_power_limit": amd.unit(750, "W")},
+                         "ppt1": {"max_power_limit": "N/A", "socket_power_limit": "N/A"}}),
+    ("metric", "throttle/ppt_violation_status", "ACTIVE"),
+    ("metric", "throttle", "N/A"),
+    ("metric", "throttle", None),
+    ("metric", "ecc_blocks", "N/A"),
+    ("metric", "ecc_blocks/UMC/uncorrectable_count", "N/A"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("call", "path", "value"), FINE)
+def test_what_no_healthy_gpu_is_rejected_for(tmp_path: Path, call: str, path: str, value: Any) -> None:
+    gpu = gate(tmp_path, amd.texts(amd.changed(call, path, value), wrapped=True))
+    assert gpu["verdict"] == "pass", gpu["msg"]
+
+
+@pytest.mark.parametrize(
+    "row", [row for row in BROKEN if row[1].startswith(("throttle", "limit", "ras", "ecc_blocks/U"))]
+)
+def test_the_gate_rejects_it_by_the_shipped_profile(tmp_path: Path, row: tuple[str, str, Any, str, str, str]) -> None:
+    assert gate(tmp_path, amd.texts(amd.changed(*row[:3])))["verdict"] == row[3]
 
 
 def test_retired_pages_are_told_and_no_failure() -> None:

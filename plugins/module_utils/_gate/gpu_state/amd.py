@@ -6,7 +6,7 @@
 Each call prints JSON: a list of GPUs, or an object that has it under ``gpu_data``. A value is a number, a word, or an
 object of value and unit; what there is not is ``N/A``. Each call must tell of the same GPUs.
 
-Source: ROCm/amdsmi 0ceca28f amdsmi_cli/amdsmi_commands.py; the object since ROCm 7.
+Source: ROCm/amdsmi 0ceca28f amdsmi_cli/amdsmi_commands.py; the object since ROCm 7, a limit of power by PPT since 7.2.
 
 Runs on nodes: standard library only.
 """
@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Optional
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import short
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.gpu_state.document import Gpu, Seen, Told
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.gpu_state.document import Gpu, Seen, Told, absent
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.gpu_state.fields import AMD
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._once import once
 
@@ -39,6 +39,7 @@ _GENERATION = re.compile(r"(?:Gen )?([1-9])\Z")
 #: The rate of a lane in GT/s by the generation (PCI Express Base Specification 6.0).
 _RATES: Mapping[str, str] = {"2.5": "1", "5": "2", "8": "3", "16": "4", "32": "5", "64": "6"}
 _NONE_BAD = "no bad pages found"
+_BLOCKS, _XGMI = ["metric", "ecc_blocks"], "XGMI_WAFL"
 _DEPTH, _MOST = 12, 20_000
 
 
@@ -123,8 +124,18 @@ def _derived(told: Told) -> Iterator[tuple[str, str]]:
     yield "memory", f"{size[: -len(' MB')]} MiB" if size.endswith(" MB") else size  # it counts in powers of two
     most = _GENERATION.match(str(told.get("static/bus/pcie_interface_version", "")))
     yield "pcie_generation_max", most.group(1) if most else ""
+    for count in ("uncorrectable_count", "deferred_count"):
+        yield f"blocks_{count}", _of_blocks(count, told)
     rate, _blank, unit = str(told.get("metric/pcie/speed", "")).partition(" ")
     yield "pcie_generation", _RATES.get(rate.removesuffix(".0"), "") if unit == "GT/s" else ""
+
+
+def _of_blocks(count: str, told: Told) -> str:
+    """What all blocks have counted, besides the total; XGMI has a cell of its own."""
+    rows = ((path.split("/"), word) for path, word in told.items())
+    words = [word for (*above, name), word in rows if name == count and above[:2] == _BLOCKS and above[2:] != [_XGMI]]
+    counts = [word for word in words if not absent(word)]
+    return str(sum(map(int, counts))) if counts and all(word.isdigit() for word in counts) else ", ".join(counts)
 
 
 def _pages(path: str, told: Told) -> str:

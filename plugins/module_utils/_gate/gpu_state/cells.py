@@ -22,6 +22,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.gpu_state
     bare,
     number,
 )
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.gpu_state.fields import AMD
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.gpu_state.values import (
     SINCE,
     Reading,
@@ -175,6 +176,8 @@ def _clocks(gpu: Gpu, _wanted: Wants) -> Reading:
 
     For moments at the peak of a load the driver does it, and two looks tell for how long; the hardware never does.
     """
+    if gpu.form == AMD:
+        return cells_amd.clocks(gpu)
     return slowed(gpu, _SLOW, {"sw_thermal": "too hot: the driver slows it down"}, "not active")
 
 

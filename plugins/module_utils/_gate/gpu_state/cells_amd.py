@@ -14,6 +14,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.gpu_state
     Reading,
     all_of,
     errors,
+    slowed,
     told,
     word_of,
 )
@@ -23,8 +24,23 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import
 def ras(gpu: Gpu, _wanted: object) -> Reading:
     """What goes on after an error that was not corrected is not defined (ROCm/rocm-systems#3766): more than a reset."""
     wrong = errors(gpu, "ras_uncorrectable", f"uncorrected errors {SINCE}", 0, "reboot")
-    waiting = [errors(gpu, "ras_deferred", f"deferred errors {SINCE}", 0, "reset_gpu")]
-    return all_of([wrong, *(waiting if told(gpu, "ras_deferred") else [])])
+    more = [
+        ("blocks_uncorrectable", "uncorrected errors of its blocks", "reboot"),
+        ("ras_deferred", "deferred errors", "reset_gpu"),
+        ("blocks_deferred", "deferred errors of its blocks", "reset_gpu"),
+    ]
+    rest = [errors(gpu, field, f"{name} {SINCE}", 0, remedy) for field, name, remedy in more if told(gpu, field)]
+    return all_of([wrong, *rest])
+
+
+def clocks(gpu: Gpu) -> Reading:
+    """A violation of the limit of power is none: under load it is the rule. At a limit of heat it holds itself."""
+    hard = {
+        "prochot": "the hardware slows it down (PROCHOT)",
+        "regulator_thermal": "its voltage regulators are too hot",
+    }
+    soft = {"socket_thermal": "too hot: it slows itself down", "memory_thermal": "its memory is too hot"}
+    return slowed(gpu, hard, soft, "not active")
 
 
 def xgmi(gpu: Gpu, _wanted: object) -> Reading:
