@@ -77,6 +77,11 @@ def test_no_other_error_is(tmp_path: Path, faults: list[dict[str, Any]]) -> None
         assert result["verdict"] == "fail" and "passed alone" not in result["msg"], result["msg"]
 
 
+def test_what_failed_beside_it_is_not_measured_again(tmp_path: Path) -> None:
+    assert gate(tmp_path, made.failing(row(busy()), "memory", 2), made.dcgm4(ALONE))["verdict"] == "fail"
+    assert "-r nvbandwidth" not in (tmp_path / "dcgmi.calls").read_text(encoding="utf-8")
+
+
 def test_what_began_with_it_has_no_load_to_see(tmp_path: Path) -> None:
     names = ["software", "nvbandwidth"]
     result = gate(tmp_path, row(busy(), tests=names), made.dcgm4(ALONE), tests=names)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import random
+import re
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from ansible_collections.gpufleet.baremetal.tests.unit.gate import smi
 from ansible_collections.gpufleet.baremetal.tests.unit.gate.test_gpu_state import (
     DONE,
     ECC,
+    GPUS,
     PAGES,
     POWER,
     PROFILE,
@@ -66,7 +68,14 @@ BRAKE = "clocks_event_reasons_counters__clocks_event_reasons_counters_hw_power_b
         ({BRAKE: "N/A"}, {}, "inconclusive", "not told any more"),
         ({}, {"boot_id": "another"}, "inconclusive", "rebooted since"),
         ({}, {"uuid": smi.uuid(2)}, "inconclusive", "does not tell of it"),
-        ({}, {"ecc_aggregate_dram": "0"}, PASS, ""),
+        ({}, {"ecc_aggregate_dram": "0"}, "inconclusive", "uncorrected errors in DRAM were not told before"),
+        (
+            {BRAKE: "9 us"},
+            {"power_brake_us": None},
+            "inconclusive",
+            "(power brake) were not told before",
+        ),
+        ({BRAKE: "N/A"}, {"power_brake_us": None}, PASS, ""),
     ],
 )
 def test_what_was_counted_between_two_looks(changed: Any, before: Any, verdict: str, text: str) -> None:
@@ -77,6 +86,20 @@ def test_what_was_counted_between_two_looks(changed: Any, before: Any, verdict: 
 
 def test_a_second_look_without_a_first_is_none() -> None:
     assert judged(xml(), before=[]).verdict == "inconclusive"
+
+
+def test_a_first_look_that_told_nothing_is_no_zero(tmp_path: Path) -> None:
+    first = gpu_state_gate(params(tmp_path, xml()), Context()).data["counters"]
+    bare = [{name: row[name] for name in ("gpu", "uuid", "boot_id", "uptime")} for row in first]
+    dark = params(tmp_path, xml({BRAKE: "N/A"}))
+    for before in (bare, [], gpu_state_gate(dark, Context()).data["counters"]):
+        again = {**params(tmp_path, xml({BRAKE: "900000000 us"})), "before": before}
+        assert gpu_state_gate(again, Context()).data["verdict"] == "inconclusive"
+    counting = [path for path in smi.HEALTHY if re.search("uncorrectable|remapped_row_unc|_reasons_counters", path)]
+    silent = params(tmp_path, xml(dict.fromkeys(counting)))
+    mute = {**silent, "profile": smi.profile("memory", count=GPUS), "before": bare}
+    told_of = [row["text"] for row in gpu_state_gate(mute, Context()).data["findings"]]
+    assert "GPU 3 (0000:13:00): no counter of it is told" in told_of
 
 
 def test_errors_of_links_between_two_looks() -> None:

@@ -59,6 +59,8 @@ def judge(now: Mapping[str, Any], before: Sequence[Mapping[str, Any]]) -> Readin
     [old] = rows
     if old.get("boot_id") != now["boot_id"]:
         return Reading(INCONCLUSIVE, None, "the node was rebooted since the earlier look", "retest")
+    if all(_whole(now, name) is None for name in COUNTED):
+        return Reading(INCONCLUSIVE, None, "no counter of it is told", "retest")
     wrong = [_compared(name, now, old) for name in COUNTED]
     found = [one for one in wrong if one is not None]
     failed = next((one for one in found if one.verdict == FAIL), None)
@@ -71,11 +73,11 @@ def _whole(row: Mapping[str, Any], name: str) -> Optional[int]:
 
 
 def _compared(name: str, now: Mapping[str, Any], old: Mapping[str, Any]) -> Optional[Reading]:
-    """None where nothing came to it, or where the first look did not tell it either."""
+    """None where nothing came to it, or where neither look tells it."""
     before, after = _whole(old, name), _whole(now, name)
     words, remedy = COUNTED[name]
     if before is None:
-        return None
+        return None if after is None else Reading(INCONCLUSIVE, after, f"{words} were not told before", "retest")
     if after is None or after < before:
         told = "are not told any more" if after is None else "are fewer than before: it was reset in between"
         return Reading(INCONCLUSIVE, after, f"{words} {told}", "retest")
