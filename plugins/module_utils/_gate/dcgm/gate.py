@@ -84,7 +84,7 @@ def _measured(
             return {**begun.unmeasured(TEXT, BUSY), "argv": session.argv()}, {}
         sheet = session.measure()
     kept = session.save(sheet, ctx)
-    tool = Tool("dcgmi", options.dotted(session.version) or session.seen.version, session.argv())
+    tool = Tool("dcgmi", options.dotted(session.owed) or session.seen.version, session.argv())
     verdict = begun.verdict(sheet, tool, digest(*(part for one in session.runs for part in one.parts())))
     gpus = [{"gpu": number, **gpu} for number, gpu in sorted(session.seen.gpus.items())]
     return verdict, {"gpus": gpus, "evidence_path": kept}
@@ -131,7 +131,7 @@ class _Session:
 
     def measure(self) -> Sheet:
         asked = self._run([self._dcgmi, "--version"], timeout=_QUICK_SECONDS)
-        self.version = options.parse_version(asked.text)
+        self.version = options.printed_version(asked.text)
         if asked.ended in ("missing", "denied"):
             return judge(Diagnosis(), asked, self._wanted, self._tests(), watched=self._watches)
         if not self._watches:
@@ -176,17 +176,31 @@ class _Session:
     def _diagnosed(self) -> Sheet:
         done = self._diagnose()
         self.seen = read(done.text)
-        self.version = self.version or options.parse_version(self.seen.version)
         self._found = self._discover()
         sheet = judge(self.seen, done, self._wanted, self._tests(), found=self._found, watched=self._watches)
         if sheet.verdict == FAIL:
             sheet = self._once_more(sheet, done)
         if sheet.verdict == FAIL:
             self._localise(sheet)
+        self._agree(sheet)
         return sheet
 
+    def _agree(self, sheet: Sheet) -> None:
+        """dcgmi may be of another release than the host engine that ran the tests."""
+        document = options.parse_version(self.seen.version)
+        if None not in (self.version, document) and self.version != document:
+            ran = f"dcgmi is of {options.dotted(self.version)}, and the diagnosis of {options.dotted(document)}"
+            remedy = "none" if sheet.verdict == PASS else "remediate_config"
+            sheet.find("versions", NODE, f"{ran}: the tests of the newer one are wanted", remedy)
+
+    @property
+    def owed(self) -> Optional[options.Version]:
+        """The release whose tests must be seen: the newer one, for an old dcgmi prints what a new host engine ran."""
+        known = [one for one in (self.version, options.parse_version(self.seen.version)) if one]
+        return max(known, default=None)
+
     def _tests(self) -> list[WantedTest]:
-        return wanted_tests(self._wanted, self._level, self._names, self.version)
+        return wanted_tests(self._wanted, self._level, self._names, self.owed)
 
     def _diagnose(self) -> Run:
         """The diagnostic itself; while DCGM is busy, again until the time for that is over."""
@@ -224,7 +238,7 @@ class _Session:
             return sheet
         once = self._run(options.argv(self._dcgmi, again.NAME, self.version, gpus=self._wanted.gpu_count))
         alone = read(once.text)
-        own = wanted_tests(self._wanted, self._level, [again.NAME], self.version)
+        own = wanted_tests(self._wanted, self._level, [again.NAME], self.owed)
         whole = judge(alone, once, self._wanted, own, found=self._found)
         second = judge(again.merged(self.seen, alone), once, self._wanted, self._tests(), found=self._found)
         if whole.verdict != PASS or second.verdict != PASS or alone.gpus != self.seen.gpus:

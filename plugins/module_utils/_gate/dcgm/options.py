@@ -52,12 +52,21 @@ ALIASES: dict[str, str] = {
 #: Seconds after which a diagnostic of a level is surely hanging: three times what NVIDIA names for it.
 TIMEOUTS: dict[int, int] = {1: 300, 2: 900, 3: 3600, 4: 14400}
 
-_VERSION = re.compile(r"(?<![\d.])(\d+)\.(\d+)\.(\d+)")
+_NUMBER = r"(\d{1,5})\.(\d{1,5})\.(\d{1,5})(?!\d)"
+_VERSION, _PRINTED = re.compile(rf"\s*{_NUMBER}"), re.compile(rf"\bversion:\s*{_NUMBER}")
 
 
 def parse_version(text: str) -> Optional[Version]:
-    """The version in what ``dcgmi --version`` prints."""
-    match = _VERSION.search(text)
+    """A version as a document has it."""
+    return _version(_VERSION.match(text))
+
+
+def printed_version(text: str) -> Optional[Version]:
+    """The version in what ``dcgmi --version`` prints; numbers of libraries that stand beside it are none."""
+    return _version(_PRINTED.search(text))
+
+
+def _version(match: Optional[re.Match[str]]) -> Optional[Version]:
     return (int(match.group(1)), int(match.group(2)), int(match.group(3))) if match else None
 
 
