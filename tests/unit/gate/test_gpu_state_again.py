@@ -60,6 +60,8 @@ def test_a_slowdown_by_the_hardware_that_went_away_is_a_doubt(tmp_path: Path, ce
     found = looked(tmp_path, {"q": smi.xml({BRAKE: "Active"})}, *cells)
     assert (found["verdict"], found["remedy"]) == ("inconclusive", "retest")
     assert "GPU 3: for a moment: the power supply slows it down" in found["msg"]
+    doubted = [row["entity"] for row in found["checks"] if (row["id"], row["verdict"]) == ("clocks", "inconclusive")]
+    assert doubted == ["GPU 3"]
 
 
 def test_a_moment_at_the_limit_of_temperature_is_told_and_no_doubt(tmp_path: Path) -> None:

@@ -15,11 +15,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Callable, Optional
 
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.gpu_state import cells_amd
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.gpu_state import cells_amd, cells_fabric
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.gpu_state.document import (
     Gpu,
-    absent,
-    bare,
     number,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.gpu_state.fields import AMD
@@ -116,8 +114,11 @@ def _repairs(gpu: Gpu, _wanted: Wants) -> Reading:
     return all_of(readings) if readings else unread("which repairs are due", [])
 
 
+_RESETS = (("reset_required", "a reset", "reset it"), ("drain_and_reset", "a drain", "drain and reset it"))
+
+
 def _recovery(gpu: Gpu, _wanted: Wants) -> Reading:
-    """What the driver itself asks for; before 570 only whether a reset is due."""
+    """What the driver itself asks for; before 570 only whether a reset is due. Where it tells both, neither may ask."""
     asks = "the driver asks to"
     bad = {
         "reset": (FAIL, f"{asks} reset it", "reset_gpu"),
@@ -127,9 +128,14 @@ def _recovery(gpu: Gpu, _wanted: Wants) -> Reading:
         "reboot": (FAIL, f"{asks} reboot the node", "reboot"),
         "node reboot": (FAIL, f"{asks} reboot the node", "reboot"),
     }
-    if told(gpu, "recovery") or not told(gpu, "reset_required"):
-        return word_of(gpu, "recovery", "which recovery the driver asks for", ("none",), bad)
-    return flag(gpu, "reset_required", "whether a reset is required", f"{asks} reset it", "reset_gpu")
+    older = [
+        flag(gpu, field, f"whether {words} is asked for", f"{asks} {text}", "reset_gpu")
+        for field, words, text in _RESETS
+        if told(gpu, field)
+    ]
+    if older and not told(gpu, "recovery"):
+        return all_of(older)
+    return all_of([word_of(gpu, "recovery", "which recovery the driver asks for", ("none",), bad), *older])
 
 
 def _memory(gpu: Gpu, wanted: Wants) -> Reading:
@@ -197,8 +203,10 @@ def _power(gpu: Gpu, wanted: Wants) -> Reading:
     return all_of([capped, drawn])
 
 
-def _busy(gpu: Gpu) -> bool:
-    return bool(number(gpu.said("utilization"), "%"))
+def _busy(gpu: Gpu) -> Optional[bool]:
+    """None where nobody knows."""
+    used = number(gpu.said("utilization"), "%")
+    return None if used is None else used > 0
 
 
 def _pcie(gpu: Gpu, wanted: Wants) -> Reading:
@@ -220,46 +228,13 @@ def _link_of(gpu: Gpu, wanted: Wants, field: str, unit: str, name: str, steady: 
     if most < need:
         return Reading(FAIL, most, f"at most {most:.0f} {name}, wanted {need:.0f}", "reseat")
     shown = f"{now:.0f} of {most:.0f} {name}"
-    if now >= need or (not steady and not _busy(gpu)):
+    busy = _busy(gpu)
+    if now >= need or (not steady and busy is False):
         return Reading(PASS, shown)
-    if _busy(gpu):
+    if busy:
         return Reading(FAIL, shown, f"{now:.0f} {name} under load, wanted {need:.0f}", "reseat")
-    return Reading(INCONCLUSIVE, shown, f"{now:.0f} {name} while idle, wanted {need:.0f}", "retest")
-
-
-def _fabric(gpu: Gpu, _wanted: Wants) -> Reading:
-    """Whether the GPU has joined the fabric of its NVSwitches."""
-    runs = {"in progress": (INCONCLUSIVE, "it is still joining the fabric", "retest")}
-    runs["not started"] = (FAIL, "it has not begun to join the fabric: is the Fabric Manager running?", "fabric")
-    runs["not supported"] = (INCONCLUSIVE, "it knows of no fabric", "remediate_config")
-    state = word_of(gpu, "fabric_state", "the state of the fabric", ("completed",), runs)
-    words = gpu.said("fabric_status")
-    joined = Reading(PASS, "Success")
-    if bare(words[0] if words else "").lower() != "success":
-        joined = unread("whether it joined the fabric", words)
-        if joined.remedy == "retest" and not joined.passing and state.verdict == PASS:
-            joined = Reading(FAIL, joined.measured, f"it did not join the fabric: {joined.measured}", "fabric")
-    return all_of([state, joined, *_fabric_health(gpu)])
-
-
-def _fabric_health(gpu: Gpu) -> list[Reading]:
-    """Drivers since 570 tell it, and not on every machine."""
-    if not told(gpu, "fabric_health"):
-        return []
-    bad = {word: (FAIL, f"the fabric is {word}", "fabric") for word in ("unhealthy", "limited capacity")}
-    return [word_of(gpu, "fabric_health", "the health of the fabric", ("healthy",), bad)]
-
-
-_NO_CLUSTER = "00000000-0000-0000-0000-000000000000"
-
-
-def _fabric_cluster(gpu: Gpu, _wanted: Wants) -> Reading:
-    words = gpu.said("fabric_cluster")
-    if not words or absent(words[0]):
-        return unread("the cluster of the fabric", words)
-    if bare(words[0]) == _NO_CLUSTER:
-        return Reading(FAIL, words[0], "it belongs to no cluster of the fabric", "fabric")
-    return Reading(PASS, bare(words[0]))
+    how = "while idle" if busy is False else "and nobody knows whether it is idle"
+    return Reading(INCONCLUSIVE, shown, f"{now:.0f} {name} {how}, wanted {need:.0f}", "retest")
 
 
 # -- the rules ---------------------------------------------------------------------------------------------------------
@@ -322,8 +297,8 @@ RULES: Mapping[str, Rule] = {
     "persistence": Rule(_persistence, "Enabled"),
     "power": Rule(_power, figures=("power",)),
     "pcie": Rule(_pcie, figures=("pcie_generation", "pcie_width")),
-    "fabric": Rule(_fabric, "Completed"),
-    "fabric_cluster": Rule(_fabric_cluster, "a cluster"),
+    "fabric": Rule(cells_fabric.fabric, "Completed"),
+    "fabric_cluster": Rule(cells_fabric.cluster, "a cluster"),
     "nvlink": Rule(None, figures=("nvlink_links", "nvlink_speed")),
     "nvlink_errors": Rule(None, "0", figures=("nvlink_links",)),
 }

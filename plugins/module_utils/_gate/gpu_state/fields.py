@@ -56,6 +56,11 @@ def _counted(xml: str, csv: str, text: str) -> Spelling:
     return Spelling(f"{name}/{name}_{xml}", f"{name}.{csv}", f"Clocks Event Reasons Counters/{text}")
 
 
+def _of_fabric(name: str, text: str) -> Spelling:
+    """Drivers from 570 on tell the health of the fabric, each some more of it."""
+    return Spelling(f"fabric/health/{name}", f"fabric.health.{name}", f"Fabric/Health/{text}")
+
+
 _PCI = "pci/pci_gpu_link_info"
 _LINK = "PCI/GPU Link Info"
 _HISTOGRAM = "Remapped Rows/Bank Remap Availability Histogram"
@@ -204,10 +209,20 @@ FIELDS: Mapping[str, Spelling] = {
     ),
     "fabric_state": Spelling("fabric/state", "fabric.state", "Fabric/State"),
     "fabric_status": Spelling("fabric/status", "fabric.status", "Fabric/Status"),
-    "fabric_health": Spelling("fabric/health/summary", "fabric.health.summary", "Fabric/Health/Summary"),
+    "fabric_health": _of_fabric("summary", "Summary"),
+    "fabric_bandwidth": _of_fabric("bandwidth", "Bandwidth"),
+    "fabric_route": _of_fabric("route_unhealthy", "Route Unhealthy"),
+    "fabric_recovering": _of_fabric("route_recovery_in_progress", "Route Recovery in progress"),
+    "fabric_timeout": _of_fabric("access_timeout_recovery", "Access Timeout Recovery"),
+    "fabric_config": _of_fabric("incorrect_configuration", "Incorrect Configuration"),
     "fabric_cluster": Spelling("fabric/clusterUuid", "fabric.clusterUuid", "Fabric/ClusterUUID"),
     "recovery": Spelling("gpu_recovery_action", "gpu_recovery_action", "GPU Recovery Action"),
     "reset_required": Spelling(
         "gpu_reset_status/reset_required", "reset_status.reset_required", "GPU Reset Status/Reset Required"
+    ),
+    "drain_and_reset": Spelling(
+        "gpu_reset_status/drain_and_reset_recommended",
+        "reset_status.drain_and_reset_recommended",
+        "GPU Reset Status/Drain and Reset Recommended",
     ),
 }

@@ -30,15 +30,23 @@ _COUNTER = re.compile(r"([A-Za-z][\w ()/-]*?): (\d{1,18})\Z")
 _NEAR = 0.999
 #: What a link counts that a healthy one does not. CRC errors are repaired by a replay.
 #: Source: NVIDIA/DCGM v4.6.0 health watches: any error of NVLink but CRC counts from the first one on, CRC from 100.
-HARMFUL: Mapping[str, int] = {
-    "replay errors": 0,
-    "recovery errors": 0,
-    "crc errors": 99,
+_UP_TO_4: Mapping[str, int] = {"replay errors": 0, "recovery errors": 0, "crc errors": 99}
+#: NVLink 5; errors that its codes repair (FEC, raw) are none of these.
+_FROM_5: Mapping[str, int] = {
     "malformed packet errors": 0,
     "buffer overrun errors": 0,
+    "rx errors": 0,
+    "rx remote errors": 0,
+    "rx general errors": 0,
     "local link integrity errors": 0,
+    "total link recovery events": 0,
     "link recovery failed events": 0,
+    "effective errors": 0,
+    "symbol errors": 0,
 }
+HARMFUL: Mapping[str, int] = {**_UP_TO_4, **_FROM_5}
+#: What a link must tell of itself, by its generation: one that tells less has hidden the rest.
+_WHOLE = (frozenset(_UP_TO_4), frozenset(_FROM_5))
 
 
 @dataclass
@@ -62,9 +70,9 @@ class Links:
         return found
 
     def whole(self, need: int) -> bool:
-        """Does it tell of so many links, and of each the same of what is harmful? What was cut does not."""
+        """Does it tell of so many links, and of each all that is harmful? What was cut does not."""
         told = [frozenset(HARMFUL).intersection(counts) for link, counts in self.counts.items() if link is not None]
-        return len(told) >= need and all(told) and len(set(told)) == 1
+        return len(told) >= need and len(set(told)) == 1 and any(form <= told[0] for form in _WHOLE)
 
 
 @dataclass
