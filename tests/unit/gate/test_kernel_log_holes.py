@@ -129,6 +129,8 @@ def test_v6_a_record_that_is_none_leaves_the_ring_unread(tmp_path: Path) -> None
     "line",
     [
         "nvidia_isr: 812 callbacks suppressed",
+        "pci_print_aer: 4 callbacks suppressed",
+        "blk_print_req_error: 4 callbacks suppressed",
         "__nv_printk: 1 callbacks suppressed",
         "** 37 printk messages dropped **",
         "Missed 12 kernel messages",
@@ -142,8 +144,16 @@ def test_v6_a_log_that_says_itself_that_lines_are_missing_is_not_whole(tmp_path:
     assert gate(params, since="850")["verdict"] == "pass", "before the window"
 
 
-def test_v6_what_the_network_suppressed_was_the_networks(tmp_path: Path) -> None:
-    assert log_of(tmp_path, "net_ratelimit: 40 callbacks suppressed")["verdict"] == "pass"
+@pytest.mark.parametrize(
+    "who",
+    ["net_ratelimit", "kauditd_printk_skb", "show_signal_msg", "show_signal", "arm64_show_signal", "split_lock_warn",
+     "warn_alloc", "oom_kill_process", "__do_sys_memfd_create"],
+)  # fmt: skip
+def test_v6_what_speaks_of_processes_and_packets_alone_hides_no_fault_of_the_machine(tmp_path: Path, who: str) -> None:
+    line = f"{who}: 40 callbacks suppressed"
+    assert log_of(tmp_path, line)["verdict"] == "pass"
+    for other in (f"my_{who}: 40 callbacks suppressed", f"{line}\\x0anvidia_isr: 8 callbacks suppressed"):
+        assert log_of(tmp_path, other)["verdict"] == "inconclusive", other
 
 
 @pytest.mark.parametrize("message", [None, 5, {}, True, ["a", "b"], [None]])
@@ -264,6 +274,19 @@ def test_v6_a_crash_is_found_where_systemd_moves_its_records(tmp_path: Path, opt
     result = gate(params)
     assert (result["verdict"], result["remedy"]) == ("fail", "field_diag")
     assert os.path.basename(place) in result["msg"]
+
+
+@pytest.mark.parametrize("option", ["pstore_path", "pstore_archive"])
+def test_a_machine_check_that_stopped_the_machine_is_found_over_the_boot(tmp_path: Path, option: str) -> None:
+    params = made.machine(tmp_path, made.kmsg("quiet"))
+    record = Path(params[option]) / "mce-erst-7123456789"
+    record.parent.mkdir(exist_ok=True)
+    record.write_bytes(b"\0" * 64)
+    result = gate(params)
+    assert (result["verdict"], result["remedy"]) == ("fail", "field_diag")
+    assert "a machine check stopped the machine" in result["msg"] and record.name in result["msg"]
+    record.rename(record.with_name("console-ramoops-0"))
+    assert gate(params)["verdict"] == "pass", "what stood on the console is no record of a crash"
 
 
 def test_v6_a_record_of_efi_says_itself_when_it_was_made(tmp_path: Path) -> None:

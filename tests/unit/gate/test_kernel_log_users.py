@@ -43,7 +43,6 @@ HARMLESS = (
     "{} (4242): drop_caches: 3",
     "{} (4242) used greatest stack depth: 10968 bytes left",
     "CPU: 3 UID: 0 PID: 4242 Comm: {} Tainted: G        W  OE      6.8.0-50-generic #51-Ubuntu",
-    "watchdog: BUG: soft lockup - CPU#3 stuck for 23s! [{}:4242]",
     "Process {} (pid: 4242, stack limit = 0x00000000)",
     'ptrace attach of "{}"[4242] was attempted by "{}"[4243]',
     "coredump: 4242({}): Core dump to |/usr/lib/systemd/systemd-coredump pipe failed",
@@ -69,6 +68,7 @@ JUDGED = (
     "NVRM: Xid (PCI:0000:9b:00): 149, pid=4242, name={}, NETIR_LINK_EVT  Fatal   XC0 i0 Link 08 (0x004505c6 0x0)",
     "NVRM: Xid (PCI:0000:9b:00): 79, pid=4242, name={}, GPU has fallen off the bus.",
     "Memory failure: 0x3f0a12: Sending SIGBUS to {}:4242 due to hardware memory corruption",
+    "watchdog: BUG: soft lockup - CPU#3 stuck for 23s! [{}:4242]",
     "BUG: Bad page map in process {}  pte:ffff pmd:1234",
     "amdgpu 0000:c1:00.0: amdgpu: ring gfx_0.0.0 timeout: Process information: process {} pid 4242 thread {} pid 4243",
 )  # fmt: skip

@@ -3,10 +3,11 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What the kernel kept of its crashes over a boot, and where systemd moves it. PRIVATE to the collection.
 
-pstore holds records as files ``dmesg-BACKEND-NUMBER``. systemd-pstore moves them at the next boot into its own folder,
-one or two levels down, and joins their parts in ``dmesg.txt`` (systemd, src/pstore/pstore.c). The move gives them a new
-time; records of EFI carry their own in the name. Where only the move's time is known it counts: a crash is then told
-too often rather than not at all.
+pstore holds records as files ``dmesg-BACKEND-NUMBER``, and the machine check that stopped the machine as
+``mce-BACKEND-NUMBER`` (Linux v6.12, fs/pstore/platform.c, drivers/acpi/apei/erst.c). systemd-pstore moves them at the
+next boot into its own folder, one or two levels down, and joins their parts in ``dmesg.txt`` (systemd,
+src/pstore/pstore.c). The move gives them a new time; records of EFI carry their own in the name. Where only the move's
+time is known it counts: a crash is then told too often rather than not at all.
 
 Runs on nodes: standard library only.
 """
@@ -22,6 +23,8 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
 
 #: Deeper than systemd-pstore puts any record.
 _DEPTH = 3
+#: How the names of records of a crash begin, and of a fatal machine check.
+_CRASH, _CHECK = "dmesg-", "mce-"
 #: efi-pstore names a record (time * 100 + part) * 1000 + count (Linux, drivers/firmware/efi/efi-pstore.c).
 _EFI = re.compile(r"dmesg-efi(?:_pstore)?-(\d{10})\d{5}\Z")
 _SECONDS = re.compile(r"\d{10}\Z")
@@ -39,6 +42,11 @@ def crash_records(folder: str, start_wall: float) -> list[str]:
     return sorted(os.path.relpath(path, folder) for path in found)
 
 
+def of_check(record: str) -> bool:
+    """Is it what the hardware said when it stopped the machine? record: one of crash_records."""
+    return os.path.basename(record).startswith(_CHECK)
+
+
 def _files(folder: str, unread: list[str], depth: int = 0) -> Iterator[str]:
     try:
         entries = list(os.scandir(folder))
@@ -51,7 +59,7 @@ def _files(folder: str, unread: list[str], depth: int = 0) -> Iterator[str]:
         if entry.is_dir(follow_symlinks=False):
             if depth < _DEPTH:
                 yield from _files(entry.path, unread, depth + 1)
-        elif entry.name.startswith("dmesg-") or entry.name == "dmesg.txt":
+        elif entry.name.startswith((_CRASH, _CHECK)) or entry.name == "dmesg.txt":
             yield entry.path
 
 

@@ -21,7 +21,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.begun imp
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.kernel_log import lines as forms
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.kernel_log import machine, whole
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.kernel_log import read as reader
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.kernel_log.crashes import crash_records
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.kernel_log.crashes import crash_records, of_check
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.kernel_log.judge import judge
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.kernel_log.lines import (
     Incident,
@@ -209,7 +209,8 @@ def _crashes(sheet: Sheet, folder: str, start_wall: float) -> None:
         sheet.record(Check("kernel", NODE, INCONCLUSIVE, exc.seen, 0, "records", folder))
         return
     if records:
-        text = f"the kernel crashed and left {', '.join(records[:3])} in {folder}"
+        what = "a machine check stopped the machine" if any(map(of_check, records)) else "the kernel crashed"
+        text = f"{what} and left {', '.join(records[:3])} in {folder}"
         sheet.find(f"pstore:{folder}", NODE, text, "field_diag")
         sheet.record(Check("kernel", NODE, FAIL, records[:8], 0, "records", folder))
 

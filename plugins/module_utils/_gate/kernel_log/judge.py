@@ -274,8 +274,13 @@ def _machine(sheet: Sheet, found: Sequence[Incident]) -> None:
             sheet.record(Check("kernel", NODE, verdict, measured, 0, "failures", row.source))
 
 
+#: What a part is called, by the first word of the name.
+_KINDS = {"amd": "GPU", "gpu": "GPU", "pcie": "PCI", "adapter": "PCI"}
+
+
 def _part(name: str, where: str) -> str:
     """As the other gates name it."""
-    if name.startswith("amd_"):
+    kind = _KINDS.get(name.partition("_")[0], "")
+    if kind == "GPU":
         return f"GPU {where.rpartition('.')[0]}"
-    return f"PCI {where}" if name.startswith("pcie_") and where else where or NODE
+    return f"{kind} {where}" if kind and where else where or NODE

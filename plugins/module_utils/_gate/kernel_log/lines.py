@@ -223,11 +223,18 @@ MESSAGES: tuple[tuple[re.Pattern[str], str, str, str, str], ...] = (
         "NVIDIA driver, NV_ERR_RESET_REQUIRED",
     ),
     (
-        re.compile(r"RmInitAdapter failed"),
+        re.compile(r"RmInitAdapter failed|NVRM: .*\brm_init_adapter failed"),
         "init_failed",
         "the driver could not initialise the GPU",
         "power_cycle",
-        "NVIDIA driver, RmInitAdapter",
+        "NVIDIA driver, RmInitAdapter, nv_start_device",
+    ),
+    (
+        re.compile(r"NV_ERR_GPU_IS_LOST|NVRM: .*\bGPU is lost\b"),
+        "gpu_lost",
+        "the driver lost the GPU from the bus",
+        "power_cycle",
+        "NVIDIA driver, NV_ERR_GPU_IS_LOST",
     ),
     (
         re.compile(r"NVRM: .*mem_multicast_fabric\.c"),
@@ -244,7 +251,10 @@ MESSAGES: tuple[tuple[re.Pattern[str], str, str, str, str], ...] = (
         "leptonai/gpud and scitix/sichek kernel log rules; nvidia-peermem nv_get_p2p_free_callback",
     ),
     (
-        re.compile(r"Kernel panic - not syncing|\bOops: [0-9a-f]{4}|BUG: unable to handle|general protection fault"),
+        re.compile(
+            r"Kernel panic - not syncing|\bOops: [0-9a-f]{4}|BUG: unable to handle|general protection fault|"
+            r"\bkernel BUG at \S+:\d+!|\bInternal error: .*: [0-9a-f]{1,16} \[#\d"
+        ),
         "kernel_crash",
         "the kernel crashed",
         "reboot",
@@ -254,7 +264,10 @@ MESSAGES: tuple[tuple[re.Pattern[str], str, str, str, str], ...] = (
 
 
 #: Each of these messages, and each Xid, has one of these words.
-SIGNS = ("xid", "nvrm", "fallen off", "nv_err", "rminit", "peermem", "panic", "oops", "bug: ", "general protection")
+SIGNS = (
+    "xid", "nvrm", "fallen off", "nv_err", "rminit", "peermem", "panic", "oops", "bug: ", "bug at",
+    "general protection", "internal error: ",
+)  # fmt: skip
 
 
 def address(text: str) -> str:

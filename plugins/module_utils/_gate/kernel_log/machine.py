@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What the kernel logs of the machine beside NVIDIA's GPUs: PCIe, machine checks, memory, NVMe drives, AMD's GPUs.
-PRIVATE to the collection.
+PRIVATE to the collection. The table goes on in ``parts``.
 
 What was corrected is no fault, so it is told, and counts only where it goes on and on.
 
@@ -14,11 +14,13 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Iterable
-from typing import NamedTuple, Optional
+from typing import Optional
 
-_ADDRESS = r"(?P<where>[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.\d)"
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.kernel_log import parts
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.kernel_log.row import ADDRESS, Row, row
+
 _DRIVE = r"(?P<where>nvme\d{1,6})"
-_AMD = rf"\bamdgpu {_ADDRESS}: "
+_AMD = rf"\bamdgpu {ADDRESS}: "
 _NOT_WANTED = r"(?!.*\((?:DISCARD|WRITE_ZEROES)\))"
 _AER = "Linux v6.12 drivers/pci/pcie/aer.c"
 _DPC = "Linux v6.12 drivers/pci/pcie/dpc.c"
@@ -40,68 +42,52 @@ UNNAMED = "unnamed"
 _REPORT = r"\[Hardware Error\]"
 
 
-class Row(NamedTuple):
-    """One kind of message. words: for a person, in ours. most: how many of one part within a day are borne and
-    only told."""
-
-    name: str
-    pattern: re.Pattern[str]
-    words: str
-    remedy: str
-    source: str
-    most: int = 0
-
-
-def _row(name: str, pattern: str, words: str, remedy: str, source: str, most: int = 0) -> Row:
-    return Row(name, re.compile(pattern), words, remedy, source, most)
-
-
 #: The first that fits names a message.
 ROWS: tuple[Row, ...] = (
-    _row(
+    row(
         "pcie_fatal",
-        rf"(?:\b{_ADDRESS}: .*severity=|AER: .*?)\bUncorrect(?:ed|able) \(Fatal\)",
+        rf"(?:\b{ADDRESS}: .*severity=|AER: .*?)\bUncorrect(?:ed|able) \(Fatal\)",
         "PCIe: an error that was not corrected, and that broke the link",
         "reseat",
         _AER,
     ),
-    _row(
+    row(
         "pcie_nonfatal",
-        rf"(?:\b{_ADDRESS}: .*severity=|AER: .*?)\bUncorrect(?:ed|able) \(Non-?Fatal\)",
+        rf"(?:\b{ADDRESS}: .*severity=|AER: .*?)\bUncorrect(?:ed|able) \(Non-?Fatal\)",
         "PCIe: an error that was not corrected, and that broke one transfer",
         "retest",
         _AER,
     ),
-    _row(
+    row(
         "pcie_corrected",
-        rf"\b{_ADDRESS}: .*severity=Correct(?:ed|able)\b",
+        rf"\b{ADDRESS}: .*severity=Correct(?:ed|able)\b",
         "PCIe: corrected errors",
         "reseat",
         _AER,
         MANY,
     ),
-    _row(
+    row(
         "pcie_unrecovered",
-        rf"\b{_ADDRESS}: AER: [Dd]evice recovery failed",
+        rf"\b{ADDRESS}: AER: [Dd]evice recovery failed",
         "PCIe: a device did not recover from an error",
         "power_cycle",
         "Linux v6.12 drivers/pci/pcie/err.c",
     ),
-    _row(
+    row(
         "pcie_contained",
-        rf"\b{_ADDRESS}: DPC: containment event",
+        rf"\b{ADDRESS}: DPC: containment event",
         "PCIe: the port cut off what is behind it",
         "reseat",
         _DPC,
     ),
-    _row(
+    row(
         "firmware_fatal",
         r"\[Hardware Error\]: event severity: (?:fatal|recoverable)\b",
         "the firmware reports an error that was not corrected",
         "field_diag",
         _GHES,
     ),
-    _row(
+    row(
         "firmware_corrected",
         r"\[Hardware Error\]: event severity: corrected\b",
         "the firmware reports corrected errors",
@@ -109,7 +95,7 @@ ROWS: tuple[Row, ...] = (
         _GHES,
         MANY,
     ),
-    _row(
+    row(
         "mce",
         r"\[Hardware Error\]: (?P<where>CPU \d{1,6}): Machine Check(?: Exception)?: [0-9a-f]{1,16} "
         r"Bank \d{1,4}: [2367abefABEF][0-9a-fA-F]{15}\b",
@@ -117,14 +103,14 @@ ROWS: tuple[Row, ...] = (
         "field_diag",
         _MCE,
     ),
-    _row(
+    row(
         "mce_exception",
         r"\[Hardware Error\]: (?P<where>CPU \d{1,6}): Machine Check Exception: ",
         "machine check exception",
         "field_diag",
         _MCE,
     ),
-    _row(
+    row(
         "mce_corrected",
         r"\[Hardware Error\]: (?P<where>CPU \d{1,6}): Machine Check: ",
         "machine check: corrected errors",
@@ -132,21 +118,21 @@ ROWS: tuple[Row, ...] = (
         _MCE,
         MANY,
     ),
-    _row(
+    row(
         "mce_fatal",
         r"\[Hardware Error\]: (?:System Fatal error|Uncorrected, software (?:restartable|containable) error)\.",
         "machine check: an error that was not corrected",
         "field_diag",
         _MCE_AMD,
     ),
-    _row(
+    row(
         "mce_deferred",
         r"\[Hardware Error\]: Deferred error, no action required\.",
         "machine check: wrong data that nobody has used yet",
         "field_diag",
         _MCE_AMD,
     ),
-    _row(
+    row(
         "mce_amd_corrected",
         r"\[Hardware Error\]: Corrected error, no action required\.",
         "machine check: corrected errors",
@@ -154,14 +140,14 @@ ROWS: tuple[Row, ...] = (
         _MCE_AMD,
         MANY,
     ),
-    _row(
+    row(
         "memory_uncorrected",
-        r"\bEDAC (?P<where>MC\d{1,4}): \d{1,9} UE (?:.* )?on \S",
+        r"\bEDAC (?P<where>MC\d{1,4}): (?:UE (?:row|page) |\d{1,9} UE (?:.* )?on \S)",
         "memory: an error that was not corrected",
         "rma",
-        _EDAC,
+        f"{_EDAC}; UE row: v3.4",
     ),
-    _row(
+    row(
         "mce_logged",
         r"\[Hardware Error\]: Machine check events logged",
         "machine check: errors that the kernel corrected, or gave to a daemon",
@@ -169,21 +155,21 @@ ROWS: tuple[Row, ...] = (
         f"{_MCE}; what nobody takes is written out",
         MANY,
     ),
-    _row(
+    row(
         "firmware_info",
         r"\[Hardware Error\]: event severity: info",
         "the firmware tells of something that is no error",
         "none",
         _GHES,
     ),
-    _row(
+    row(
         UNNAMED,
         r"\[Hardware Error\]: ",
         "a report of an error without the line that says of what kind",
         "retest",
         "own rule: what nobody knows is no pass",
     ),
-    _row(
+    row(
         "memory_corrected",
         r"\bEDAC (?P<where>MC\d{1,4}): (?P<new>\d{1,9}) CE (?:.* )?on \S",
         "memory: corrected errors",
@@ -191,8 +177,8 @@ ROWS: tuple[Row, ...] = (
         _EDAC,
         MANY,
     ),
-    _row("memory_poisoned", r"\bMemory failure: 0x[0-9a-f]+: ", "memory: a page was given up", "rma", _POISON),
-    _row(
+    row("memory_poisoned", r"\bMemory failure: 0x[0-9a-f]+: ", "memory: a page was given up", "rma", _POISON),
+    row(
         "nvme_gone",
         rf"\bnvme {_DRIVE}: (?:controller is down; will reset|Removing after probe failure|"
         r"Disabling device after reset failure|Device not ready; aborting|Identify Controller failed)",
@@ -200,44 +186,44 @@ ROWS: tuple[Row, ...] = (
         "power_cycle",
         _NVME,
     ),
-    _row("nvme_frozen", rf"\bnvme {_DRIVE}: frozen state error detected", "the drive was cut off", "reseat", _NVME),
-    _row("nvme_late", rf"\bnvme {_DRIVE}: I/O .*\btimeout, ", "the drive did not answer in time", "retest", _NVME),
-    _row(
+    row("nvme_frozen", rf"\bnvme {_DRIVE}: frozen state error detected", "the drive was cut off", "reseat", _NVME),
+    row("nvme_late", rf"\bnvme {_DRIVE}: I/O .*\btimeout, ", "the drive did not answer in time", "retest", _NVME),
+    row(
         "nvme_medium",
         rf"\bcritical medium error, dev {_DRIVE}|\b(?P<drive>nvme\d{{1,6}})n\d+: .*\(sct 0x2 / sc 0x8",
         "the drive cannot read or write a place",
         "rma",
         f"{_BLOCK}; NVM Express Base Specification 2.0, status code type 2h",
     ),
-    _row(
+    row(
         "nvme_error",
         rf"\b(?:I/O|critical target|critical nexus) error, dev {_DRIVE}\S*,{_NOT_WANTED}",
         "the drive answered with an error",
         "field_diag",
         f"{_BLOCK}; what it need not be able to do (DISCARD, WRITE_ZEROES) is none",
     ),
-    _row(
+    row(
         "amd_uncorrected",
         _AMD + r".*\b[1-9]\d*(?: new)? uncorrectable hardware errors? detected",
         "an error of the GPU that was not corrected",
         "reboot",
         _RAS_REBOOT,
     ),
-    _row(
+    row(
         "amd_fatal",
         _AMD + r".*\b[Uu]ncorrectable hardware error ?\(",
         "an error of the GPU that stopped it",
         "reboot",
         _RAS_REBOOT,
     ),
-    _row(
+    row(
         "amd_deferred",
         _AMD + r".*\b[1-9]\d*(?: new)? deferred hardware errors? detected",
         "wrong data in the GPU's memory that nobody has used yet",
         "reset_gpu",
         _RAS,
     ),
-    _row(
+    row(
         "amd_corrected",
         _AMD + r".*\b(?:(?P<new>[1-9]\d{0,17}) new|(?P<all>[1-9]\d{0,17})) correctable hardware errors? detected",
         "corrected errors of the GPU",
@@ -245,45 +231,47 @@ ROWS: tuple[Row, ...] = (
         _RAS,
         MANY,
     ),
-    _row(
+    row(
         "amd_worn",
         _AMD + r".*(?:RAS records:\s*\d+ exceeds? threshold|Replace this GPU)",
         "the GPU's memory has more bad pages than it may",
         "rma",
         "Linux v6.12 drivers/gpu/drm/amd/amdgpu/amdgpu_ras_eeprom.c",
     ),
-    _row(
+    row(
         "amd_lost",
         _AMD + r".*(?:device lost from bus|Fatal error during GPU init|GPU reset end with ret = -)",
         "the GPU is lost, or did not come back from a reset",
         "power_cycle",
         _AMDGPU,
     ),
-    _row(
+    row(
         "amd_reset",
         _AMD + r".*(?:GPU reset begin|ring \S+ timeout)",
         "the GPU stopped answering, and was reset",
         "retest",
         f"{_AMDGPU}; a program can do that as well",
     ),
+    *parts.ROWS,
 )
-BY_NAME = {row.name: row for row in ROWS}
+BY_NAME = {one.name: one for one in ROWS}
 #: Each of these messages has one of these words.
-SIGNS = ("hardware error", "severity=", "aer: ", "dpc: ", "edac ", "memory failure", "nvme", "amdgpu")
+SIGNS = ("hardware error", "severity=", "aer: ", "dpc: ", "edac ", "memory failure", "nvme", *parts.SIGNS)
 
 
 def told(text: str) -> Optional[tuple[str, str]]:
     """The name of what a message tells, and the part it is about; None where it tells nothing of the kind."""
-    for row in ROWS:
-        match = row.pattern.search(text)
+    for one in ROWS:
+        match = one.pattern.search(text)
         if match:
             groups = match.groupdict()
-            where = groups.get("where") or groups.get("drive") or _named(text)
-            return row.name, where if where.startswith("CPU") else where.lower()
+            cpu = f"CPU {groups['cpu']}" if groups.get("cpu") else ""
+            where = groups.get("where") or groups.get("drive") or cpu or _named(text)
+            return one.name, where if where.startswith("CPU") else where.lower()
     return None
 
 
-_RECEIVED = re.compile(rf"\b(?:received|from):? {_ADDRESS}")
+_RECEIVED = re.compile(rf"\b(?:received|from):? {ADDRESS}")
 
 
 def _named(text: str) -> str:
@@ -296,9 +284,9 @@ def number(name: str, logged: Iterable[tuple[Optional[float], str]]) -> int:
     """How many errors these messages of one kind and part tell of: by their own count where they have one. Of a kind of
     which some are borne, as many as came within one day; what has no time came at once. logged: time and text.
     """
-    row = BY_NAME[name]
-    told = [(at, match.groupdict()) for at, text in logged if (match := row.pattern.search(text))]
-    if not row.most or any(at is None for at, _groups in told):
+    kind = BY_NAME[name]
+    told = [(at, match.groupdict()) for at, text in logged if (match := kind.pattern.search(text))]
+    if not kind.most or any(at is None for at, _groups in told):
         told = [(None, groups) for _at, groups in told]
     told.sort(key=lambda one: one[0] or 0.0)
     times, new, grown = [at or 0.0 for at, _groups in told], [0], [0]
@@ -313,7 +301,7 @@ def number(name: str, logged: Iterable[tuple[Optional[float], str]]) -> int:
     return max(max(end - at, new[end] - new[at] or grown[end] - grown[at]) for at, end in days)
 
 
-_NUMBER = re.compile(rf"(?:\bamdgpu {_ADDRESS}: .*)?\{{(?P<number>\d{{1,20}})\}}\[Hardware Error\]")
+_NUMBER = re.compile(rf"(?:\bamdgpu {ADDRESS}: .*)?\{{(?P<number>\d{{1,20}})\}}\[Hardware Error\]")
 
 
 #: What belongs to a report of a machine check, which has no number (mce/core.c, mce_amd.c): its heads and its details.
@@ -341,5 +329,5 @@ def told_by_head(told_of: Iterable[tuple[str, str]]) -> set[tuple[str, str]]:
 
     That events were logged heads no report: it says nothing of what they were.
     """
-    heads = {row.name for row in ROWS if row.pattern.pattern.startswith(_REPORT)} - {UNNAMED, "mce_logged"}
+    heads = {one.name for one in ROWS if one.pattern.pattern.startswith(_REPORT)} - {UNNAMED, "mce_logged"}
     return {report_of(text) for name, text in told_of if name in heads} - {("", "")}

@@ -36,8 +36,25 @@ LOST: tuple[tuple[re.Pattern[str], str], ...] = (
         "lines were left out of the log",
     ),
 )
-#: Suppresses nothing but messages of the network's own macros (Linux, net/core/utils.c).
-_NOT_OURS = re.compile(r"\bnet_ratelimit: \d+ callbacks suppressed")
+#: Functions that hold back what they say of packets, processes and memory, and nothing of a GPU, PCIe or a machine
+#: check: name, source in Linux v6.12. Those of audit and signals share one limit (printk_ratelimit) with others of
+#: this kind.
+_OF_OTHERS: tuple[tuple[str, str], ...] = (
+    ("net_ratelimit", "net/core/utils.c, the network's own macros"),
+    ("kauditd_printk_skb", "kernel/audit.c, where no daemon takes them"),
+    ("show_signal_msg", "arch/x86/mm/fault.c, a process that crashed"),
+    ("show_signal", "arch/x86/kernel/traps.c, a process that crashed"),
+    ("signal_fault", "arch/x86/kernel/signal.c, a process that crashed"),
+    ("arm64_show_signal", "arch/arm64/kernel/traps.c, a process that crashed"),
+    ("umip_printk", "arch/x86/kernel/umip.c, a process"),
+    ("split_lock_warn", "arch/x86/kernel/cpu/bus_lock.c, a process"),
+    ("handle_bus_lock", "arch/x86/kernel/cpu/bus_lock.c, a process"),
+    ("warn_alloc", "mm/page_alloc.c, memory that ran out"),
+    ("oom_kill_process", "mm/oom_kill.c, memory that ran out"),
+    ("dump_header", "mm/oom_kill.c, memory that ran out"),
+    ("__do_sys_memfd_create", "mm/memfd.c of v6.3, a process"),
+)
+_NOT_OURS = re.compile(rf"\b(?:{'|'.join(name for name, _source in _OF_OTHERS)}): \d+ callbacks suppressed")
 
 #: Each of them has one of these words.
 SIGNS = ("suppressed", "dropped", "missed", "lost", "discarded")
