@@ -13,8 +13,9 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._evidence.readings import READINGS
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._evidence.readings import READINGS, Reading
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut, whole
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.redact import MASK
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._proc import boot_id
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._process import Run, run
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Result
@@ -36,18 +37,19 @@ def _read(name: str, end: float) -> dict[str, Any]:
     reading = READINGS[name]
     left = end - time.monotonic()
     if left <= 0:
-        return {**_told(Run(reading.argv, None, b"", b"", "not tried", 0.0)), "what": reading.what}
+        return _told(reading, Run(reading.argv, None, b"", b"", "not tried", 0.0))
     path = os.pathsep.join([os.environ.get("PATH") or os.defpath, *_WAYS])
     ran = run(reading.argv, timeout=min(left, reading.seconds), env={"PATH": path}, limit=LIMIT)
-    return {**_told(ran), "what": reading.what}
+    return _told(reading, ran)
 
 
-def _told(ran: Run) -> dict[str, Any]:
+def _told(reading: Reading, ran: Run) -> dict[str, Any]:
     return {
+        "what": reading.what,
         "argv": list(ran.argv),
         "ended": ran.ended,
         "rc": ran.rc,
         "seconds": round(ran.seconds, 1),
-        "text": whole(ran.text),
+        "text": whole(reading.hides(ran.text, MASK) if reading.hides else ran.text),
         "errors": cut(ran.cries, 4000),
     }

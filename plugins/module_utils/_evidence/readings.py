@@ -11,6 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Callable, Optional
+
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.booted import command_line, without_strings
 
 #: Lines of a kernel log, the newest: a node that fails for a day repeats itself.
 _LINES = "10000"
@@ -18,11 +21,13 @@ _LINES = "10000"
 
 @dataclass(frozen=True)
 class Reading:
-    """One command. what: what it tells, for people; seconds: how long it may take."""
+    """One command. what: what it tells, for people; seconds: how long it may take. hides: with a mask, what may be a
+    secret in what it prints, and what no form of a secret tells."""
 
     argv: tuple[str, ...]
     what: str
     seconds: float = 30.0
+    hides: Optional[Callable[[str, str], str]] = None
 
 
 def _log(boot: str) -> tuple[str, ...]:
@@ -33,12 +38,12 @@ def _log(boot: str) -> tuple[str, ...]:
 READINGS: Mapping[str, Reading] = {
     "system": Reading(("uname", "-a"), "kernel"),
     "os": Reading(("cat", "/etc/os-release"), "operating system"),
-    "cmdline": Reading(("cat", "/proc/cmdline"), "how it was booted"),
+    "cmdline": Reading(("cat", "/proc/cmdline"), "how it was booted", hides=command_line),
     "uptime": Reading(("cat", "/proc/uptime"), "seconds since the boot"),
     "kernel_log": Reading(_log("0"), "kernel log of this boot", 60.0),
     "kernel_log_before": Reading(_log("-1"), "kernel log of the boot before, which a crash ends", 60.0),
     "kernel_ring": Reading(("dmesg",), "what the kernel still holds, where no journal is kept"),
-    "firmware": Reading(("dmidecode",), "serials of chassis, boards and modules"),
+    "firmware": Reading(("dmidecode",), "serials of chassis, boards and modules", hides=without_strings),
     "pci": Reading(("lspci", "-nnvv"), "links and errors of the PCI devices"),
     "memory_errors": Reading(("grep", "-rs", ".", "/sys/devices/system/edac/mc"), "errors of memory since the boot"),
     "gpus": Reading(("nvidia-smi", "-q"), "serials, VBIOS, ECC, row remaps, clocks of the GPUs", 120.0),

@@ -14,6 +14,7 @@ from html import escape
 from typing import Any, Callable
 from urllib.parse import quote, quote_plus, unquote
 
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.booted import without_boot_lines
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.echoes import without_echoes
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._text import harmless
 
@@ -63,15 +64,24 @@ _QUERY = re.compile(
     r"(?:[\w.~-]*(?:token|secret|signature|credentials?|passw(?:or)?d|passphrase|accesskeyid|session_?id"
     r"|(?:secret|access|auth|shared|private)[._~-]?key|ticket|authorization)"
     r"|(?:[\w.~-]*[._~-])?(?:sig|sign|pass|pwd|pw|auth|jwt|hmac|sas|session)"
-    r"|(?P<weak>(?:[\w.~-]*[._~-])?(?:api)?key|(?:auth(?:orization)?_)?code))"
+    r"|(?P<weak>(?:[\w.~-]*[._~-])?(?:api|asset)?key|(?:auth(?:orization)?_)?code))"
     r"(?:=|%3d))(?:(?:basic|bearer|token|apikey|negotiate)(?:\s|\+|%20)+)?(?P<value>[^&\s\"'<>#\\]+)",
     re.I,
 )
 #: What peers echo of forms that were sent to them; headers and words are those of echoes.py.
 _FORM = re.compile(
-    r"(?P<name>(?<![\w.~-])(?!hold_token=|token_prefix=)[\w.~-]{0,40}(?:token|secret|passw(?:or)?d|passphrase)=)"
-    r"[^&\s\"'<>#\\]+",
+    r"(?P<name>(?<![\w.~-])(?!hold_token=|token_prefix=)[\w.~-]{0,40}"
+    r"(?:token|secret|passw(?:or)?d|passphrase|rootpw|(?:asset|api|auth|access|license|xcat|secret)[_.-]?key|community"
+    r"|(?<![A-Za-z0-9])pw)=)[^&\s\"'<>#\\]+",
     re.I,
+)
+#: What an initiator of iSCSI logs in with (dracut.cmdline(7): ``iscsi:USER:PASSWORD:USER:PASSWORD@SERVER``).
+_ISCSI = re.compile(r"(?P<name>\biscsi:)[^\s\"'<>]*@", re.I)
+#: A key of NVMe in-band authentication (NVM Express TCP Transport 1.0: ``DHHC-1:hash:key:``), or of its TLS.
+_NVME_KEY = re.compile(r"(?P<name>\b(?:DHHC-1|NVMeTLSkey-1):\d\d:)[A-Za-z0-9+/=_-]+", re.I)
+#: What a machine is handed for systemd by its command line or its firmware (systemd.system-credentials(7)).
+_CREDENTIAL = re.compile(
+    r"(?P<name>\b(?:systemd\.set_credential(?:_binary)?=|io\.systemd\.credential(?:\.binary)?:)[^\s:=\"']*[:=]?)[^\s\"']*"
 )
 #: Each form with words of which one stands in whatever it finds (most texts hold none, and to look for a word costs
 #: little), with the group that stays, and with what stands in place of the rest.
@@ -80,8 +90,12 @@ _LEAKS = (
     (_QUOTED_LOGIN, ("%40",), "scheme", MASK + "@"),
     (_URL_TOKEN, ("@",), "scheme", MASK + "@"),
     (_OAUTH, ("oauth_",), "name", MASK),
+    # Before the forms that would mask a part of it, and take the rest for something else.
+    (_CREDENTIAL, ("credential",), "name", MASK),
     (_QUERY, ("=", "%3d"), "name", MASK),
     (_FORM, ("=",), "name", MASK),
+    (_ISCSI, ("iscsi:",), "name", MASK + "@"),
+    (_NVME_KEY, ("dhhc-1:", "nvmetlskey-1:"), "name", MASK),
     (_HTTP_LOGIN, ("basic", "bearer", "authorization"), "scheme", MASK),
 )
 #: What stands in most texts is none of these words, and one look for all of them is cheaper than one for each.
@@ -141,7 +155,7 @@ def discreet(text: str, secrets: frozenset[str]) -> str:
     for form, words, stays, instead in _LEAKS if _LEAKING.search(plain) else ():
         if any(word in plain for word in words):
             text = form.sub(rf"\g<{stays}>{instead}", text)
-    return mask(without_echoes(text, MASK), secrets)
+    return mask(without_echoes(without_boot_lines(text, MASK), MASK), secrets)
 
 
 #: Options with the URL of a database.

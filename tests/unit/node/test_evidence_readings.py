@@ -41,3 +41,15 @@ def test_a_node_has_not_all_tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert told.data["boot_id"] and not told.changed
     found = node.node_evidence({"readings": ["amd_gpus"], "timeout": 5.0}, Context()).data["readings"]["amd_gpus"]
     assert found["ended"] == "missing" and found["text"] == ""
+
+
+def test_what_a_machine_was_booted_with_leaves_it_without_secrets(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(node, "_WAYS", ())
+    line = "BOOT_IMAGE=/v assetkey=s3cretword agent.of.somebody=s3cretword root=/dev/x quiet"
+    told = read(tmp_path, monkeypatch, f"echo '{line}'", "cmdline").data["readings"]["cmdline"]
+    assert "s3cretword" not in told["text"] and "agent.of.somebody=" in told["text"] and "root=/dev/x" in told["text"]
+    said = "OEM Strings\\n\\tString 1: what:s3cretword\\n\\nMemory Device\\n\\tSerial Number: 0815\\n"
+    told = read(tmp_path, monkeypatch, f"printf '{said}'", "firmware").data["readings"]["firmware"]
+    assert "s3cretword" not in told["text"] and "0815" in told["text"]
