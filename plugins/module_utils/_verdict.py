@@ -239,7 +239,7 @@ def as_verdict(
 
     :param seconds: how long it took, by a clock that nobody sets; without it what lies between its two times.
     """
-    findings, ended = list(sheet.findings), now_utc()
+    findings, ended = list(sheet.findings), _end_of(started, seconds)
     if sheet.verdict != PASS and not any(finding.remedy != "none" for finding in findings):
         findings.append(_open_cells(sheet))
     findings.sort(key=lambda finding: -_RANK.get(finding.remedy, _RANK["field_diag"]))
@@ -258,6 +258,12 @@ def as_verdict(
         "evidence_digest": evidence,
         "profile": dict(profile or {"sku": "", "digest": ""}),
     }
+
+
+def _end_of(started: str, seconds: Optional[float]) -> str:
+    """A clock of the day that was set meanwhile makes no verdict end before its begin, or hours after its end."""
+    begin = seconds_of(started)
+    return max(started, now_utc()) if begin is None or seconds is None else iso(begin + seconds)
 
 
 def _between(started: str, ended: str) -> float:

@@ -21,7 +21,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     MissingLibrary,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.collected import KEYS, problem_of
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.collected import KEYS, dated, problem_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.passed import Own, strange, written
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.wanted import Wanted, wanted_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._shape import beside as fits_beside
@@ -150,6 +150,7 @@ class GateAction(OnItsMachine):
         """The module's verdict as this controller records it: checked, and its event built here."""
         verdict = {key: result.get(key) for key in KEYS}
         problem = problem_of(verdict, gate=self.NAME, profile=reference(params["profile"]))
+        verdict = verdict if problem else dated(verdict)
         told = verdict["findings"]
         if not problem and verdict["verdict"] == PASS:
             problem = self.lacking(params, verdict) or strange(verdict, own := self.own(params, verdict))

@@ -21,6 +21,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._shape import (
     too_large,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import (
+    NODE,
     PASS,
     SCHEMA,
     seconds_of,
@@ -63,6 +64,10 @@ _SHAPE: Mapping[str, Callable[[Any], bool]] = {
     "profile": mapping_of({"sku": any_text, "digest": any_text}),
 }
 
+#: Of the finding that says that the times of a verdict cannot be right.
+CLOCK = "clock"
+_BACKWARDS = "it ended before it began"
+
 #: What a verdict consists of.
 KEYS = tuple(_SHAPE)
 
@@ -82,9 +87,26 @@ def problem_of(verdict: Any, *, gate: str, profile: Mapping[str, Any]) -> str:
         return f"it is of {verdict['gate']}"
     if verdict["profile"]["digest"] != profile.get("digest"):
         return f"judged by another profile than the one that was sent: {verdict['profile']['digest'] or 'none'}"
-    if verdict["ended"] < verdict["started"]:
-        return "it ended before it began"
+    if verdict["verdict"] == PASS and _backwards(verdict):
+        return _BACKWARDS
     return _contradiction(verdict)
+
+
+def _backwards(verdict: Mapping[str, Any]) -> bool:
+    return str(verdict["ended"]) < str(verdict["started"])
+
+
+def dated(verdict: Mapping[str, Any], doubt: str = "") -> dict[str, Any]:
+    """A verdict that was checked, with what speaks against its times beside it. They take a pass away and nothing else:
+    a node whose clock was set is as broken as it was measured.
+
+    :param doubt: as ``misdated`` tells it.
+    """
+    doubt = doubt or (_BACKWARDS if _backwards(verdict) else "")
+    if not doubt:
+        return dict(verdict)
+    finding = {"id": CLOCK, "entity": NODE, "text": f"look at the node's clock: {doubt}", "remedy": "retest"}
+    return {**verdict, "findings": [*verdict["findings"], finding]}
 
 
 def _contradiction(verdict: Mapping[str, Any]) -> str:

@@ -32,7 +32,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._locks import own_folder
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._proc import boot_id as this_boot
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._proc import process_start
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import now_utc, seconds_of
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import FAIL, now_utc, seconds_of
 
 SCHEMA = 1
 #: In the place of a verdict: what was in the way of writing it.
@@ -44,6 +44,8 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}\Z")
 _LIMIT = 4 * 1024 * 1024
 #: A verdict as old as this says little of the node now: the same job is then run once more.
 STALE_SECONDS = 3600.0
+#: Times are of whole seconds.
+_TICK = 2.0
 #: Room for an answer; that of a node with eight GPUs takes a third of it.
 _ROOM = 128 * 1024
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
@@ -204,10 +206,15 @@ def living(folder: str, gate: str, boot: str) -> list[str]:
 
 
 def _stale(folder: str, name: str, seconds: float) -> bool:
-    """Has it ended long ago, by its own word? A file that cannot be read is for whoever collects it to refuse."""
-    verdict = told(folder, name).get("verdict")
+    """Has it ended long ago, by its own word, or in the future, by a clock that was set back since? Only a failure is
+    none the less one then. A file that cannot be read is for whoever collects it to refuse."""
+    found = told(folder, name)
+    verdict = found.get("verdict")
     ended = seconds_of(verdict.get("ended")) if isinstance(verdict, dict) else None
-    return ended is not None and time.time() - ended > seconds
+    if ended is None:
+        return False
+    age = time.time() - ended
+    return age > seconds or (age < -_TICK and word(found) != FAIL)
 
 
 def _draft(path: str) -> int:

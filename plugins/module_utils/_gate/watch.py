@@ -19,7 +19,7 @@ from typing import Any, Callable, Optional
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import DeadlineExceeded, NotOurs
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.collected import misdated, problem_of
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.collected import dated, misdated, problem_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.job import UNWRITTEN, word
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.names import DETACHED
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.passed import Own, strange, written
@@ -218,28 +218,31 @@ class _Watch:
         problem = f"it tells of another {', '.join(wrong)}" if wrong else ""
         verdict = said.get("verdict")
         problem = problem or problem_of(verdict, gate=self._gate, profile=node["profile"])
-        problem = problem or self._misfit(node, verdict, clock)
+        doubt = "" if problem else self._misdated(node, verdict, clock)
+        problem = problem or self._misfit(node, verdict, doubt)
         if problem:
             told = f"the file of the verdict is not what the gate writes: {cut(problem, _SHOWN)}"
             self._conclude(host, told, "unreadable")
         else:
-            self._keep(host, self._kept(dict(verdict or {}), node["question"]))
+            self._keep(host, self._kept(dated(verdict or {}, doubt), node["question"]))
 
     def _kept(self, verdict: dict[str, Any], question: Mapping[str, Any]) -> dict[str, Any]:
         return written(verdict, self._own(verdict, question)) if verdict["verdict"] == PASS else verdict
 
-    def _misfit(self, node: Mapping[str, Any], verdict: Any, clock: str) -> str:
-        """It is a verdict; is it one of this job, and on the question that was asked?"""
+    def _misdated(self, node: Mapping[str, Any], verdict: Any, clock: str) -> str:
         waited = time.monotonic() - self._begun
-        problem = misdated(
+        return misdated(
             verdict,
             started=node["started"],
             now=clock,
             limit=float(node["limit"]) + ENDING_SECONDS,
             oldest=DETACHED[self._gate] + waited + ENDING_SECONDS,
         )
-        if problem or verdict["verdict"] != PASS:
-            return problem
+
+    def _misfit(self, node: Mapping[str, Any], verdict: Any, doubt: str) -> str:
+        """It is a verdict; is a pass one of this job and of now, and on the question that was asked?"""
+        if doubt or verdict["verdict"] != PASS:
+            return doubt if verdict["verdict"] == PASS else ""
         lacks = self._lacking(verdict, node["question"])
         return lacks or strange(verdict, self._own(verdict, node["question"]))
 

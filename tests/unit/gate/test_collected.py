@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.collected import problem_of
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.collected import dated, problem_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.claimed import asked, lacking, own
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.watch import FROM_START, gate_wait
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
@@ -92,6 +92,14 @@ def test_c3_a_large_machine_on_which_everything_fails_is_read() -> None:
     finding = {"text": "GPU 16: " + "w" * 200, "remedy": "rma"}
     verdict["findings"] = [{**finding, "id": f"dcgm:{at}", "entity": gpu} for at in range(32) for gpu in gpus]
     assert problem_of({**verdict, "verdict": "fail", "remedy": "rma"}, gate="dcgm_gate", profile=PROFILE) == ""
+
+
+def test_times_that_cannot_be_take_a_pass_away_and_no_failure() -> None:
+    broken = {**made.claimed("fail", profile=PROFILE, started=STARTED), "ended": "2026-11-01T09:00:00Z"}
+    assert problem_of(broken, gate="dcgm_gate", profile=PROFILE) == ""
+    told = dated(broken)
+    assert (told["verdict"], told["remedy"]) == ("fail", broken["remedy"])
+    assert told["findings"][:-1] == broken["findings"] and "ended before it began" in told["findings"][-1]["text"]
 
 
 @pytest.mark.parametrize("verdict", [None, [], "pass", 1])

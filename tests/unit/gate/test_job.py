@@ -129,6 +129,19 @@ def test_t1_an_answer_of_days_ago_is_run_for_again(params: dict[str, Any], tmp_p
         time.sleep(0.01)
 
 
+@pytest.mark.parametrize(("word", "joined"), [("pass", False), ("inconclusive", False), ("fail", True)])
+def test_t1_only_a_failure_is_believed_that_a_clock_calls_one_to_come(
+    params: dict[str, Any], tmp_path: Path, word: str, joined: bool
+) -> None:
+    """It was joined, and refused, until the clock had caught up with it."""
+    begin(params, tmp_path / "log")
+    await_answer(params)
+    ended = {"verdict": word, "ended": iso(time.time() + 10_800)}
+    answer(params).write_text(json.dumps({"verdict": ended}), encoding="utf-8")
+    assert begin(params, tmp_path / "log")["joined"] is joined
+    await_answer(params)
+
+
 @pytest.mark.parametrize("mode", [0o770, 0o707, 0o755])
 def test_t1_a_folder_that_others_may_enter_is_refused(params: dict[str, Any], tmp_path: Path, mode: int) -> None:
     folder = Path(params["state_dir"])

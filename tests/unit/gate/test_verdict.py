@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Optional
 
 import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _verdict as algebra
@@ -107,3 +107,14 @@ def test_the_sentence_names_the_worst_first() -> None:
     assert algebra.sentence(result) == (
         "dcgm_gate: fail. GPU 3: row remap failure (DCGM 80); persistence mode is off. Remedy: rma"
     )
+
+
+def test_a_clock_that_was_set_meanwhile_moves_no_end() -> None:
+    tool, sheet = algebra.Tool("t"), algebra.Sheet()
+
+    def told(seconds: Optional[float], started: str) -> tuple[str, float]:
+        verdict = algebra.as_verdict("g", sheet, tool=tool, started=started, evidence="", seconds=seconds)
+        return verdict["ended"], verdict["duration"]
+
+    assert told(90.5, "2026-11-29T10:00:00Z") == ("2026-11-29T10:01:30Z", 90.5)
+    assert told(None, "2999-01-01T00:00:00Z") == ("2999-01-01T00:00:00Z", 0.0)

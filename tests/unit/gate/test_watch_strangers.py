@@ -229,6 +229,17 @@ def test_v3_a_job_that_ended_long_ago_says_little_of_now() -> None:
     assert one(passing(), clock=ago(300))["verdict"] == "inconclusive", "by the node's own clock it is to come"
 
 
+@pytest.mark.parametrize("times", [{"ended": -10_800}, {"started": 10_800, "ended": 10_500}])
+def test_v3_a_failure_stands_whatever_its_nodes_clock_says(times: dict[str, float]) -> None:
+    """It was told as unreadable, a node to be tried again."""
+    broken = {**made.claimed("fail", profile=PROFILE, started=ago(600)), "ended": ago(60)}
+    wrong = {key: ago(seconds) for key, seconds in times.items()}
+    bad = one({**broken, **wrong})
+    assert (bad["verdict"], bad["remedy"]) == ("fail", broken["remedy"])
+    assert bad["findings"][-1]["id"] == "clock" and "its job of" in bad["findings"][-1]["text"]
+    assert one({**passing(), **wrong})["verdict"] == "inconclusive"
+
+
 def test_v3_a_failure_needs_no_full_grid() -> None:
     failing = {**made.claimed("fail", profile=PROFILE, started=ago(600)), "ended": ago(60)}
     failing["checks"] = [row for row in failing["checks"] if row["verdict"] == "fail"]
