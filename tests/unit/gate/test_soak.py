@@ -21,9 +21,10 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate import sc
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.registry import ASKED, LACKING, OWN
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.registry import SOAK_GATE as soak_gate
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.soak.claimed import question
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.soak.progress import Progress, Store
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.soak.kept import Store
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.soak.progress import Progress
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.watch import command, gate_wait
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._proc import process_start
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._proc import process_start, uptime
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Lifeline
 from ansible_collections.gpufleet.baremetal.tests.unit.gate import burning, smi, soaked
 from ansible_collections.gpufleet.baremetal.tests.unit.gate import documents as made
@@ -285,7 +286,7 @@ def test_a_failure_is_on_the_disk_before_the_load_is_ended_and_stands_after_a_re
 def test_what_the_kernel_said_since_the_soak_began_counts_and_nothing_before(node: Node, at: float, word: str) -> None:
     """The machine runs for 1000 s, and the soak, which was killed, began 500 s ago."""
     begun = Progress()
-    begun.begin("boot-1", time.time() - 500)
+    begun.begin("boot-1", time.time() - 500, uptime() - 500)
     node.jobs.mkdir(mode=0o700)
     node.store.save(begun)
     said = "NVRM: Xid (PCI:0000:1b:00): 79, pid=1, GPU has fallen off the bus."

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.soak.progress import Progress
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._proc import uptime
 from ansible_collections.gpufleet.baremetal.tests.unit.gate import burning, smi, soaked
 from ansible_collections.gpufleet.baremetal.tests.unit.gate import documents as made
 from ansible_collections.gpufleet.baremetal.tests.unit.gate.test_soak import LONG, Node, until
@@ -25,7 +26,7 @@ HOLE = soaked.QUIET + made.kmsg("nfs: 3 callbacks suppressed", start=1000, seq=2
 def soaked_for(node: Node, seconds: float) -> None:
     """A soak of so long that was killed in this boot, and that began 500 s ago."""
     begun = Progress(seconds=seconds)
-    begun.begin("boot-1", time.time() - 500)
+    begun.begin("boot-1", time.time() - 500, uptime() - 500)
     node.jobs.mkdir(mode=0o700)
     node.store.save(begun)
 
@@ -72,7 +73,7 @@ def test_a_soak_in_whose_log_is_a_hole_begins_anew_and_can_pass(node: Node) -> N
     assert node.verdict()["verdict"] == "inconclusive"
     # A day goes by, of which the kernel tells all.
     known = node.store.load()
-    known.began -= 900.0
+    known.parts[0]["up"] -= 900.0
     node.store.save(known)
     rounds = len(node.burns())
     node.start(log=HOLE + made.kmsg("quiet", start=1800, seq=3), uptime=1900.0)

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import copy
+import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -18,11 +19,11 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate import pr
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.gpu_state.readings import READINGS
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.registry import SOAK_GATE
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.soak import claimed, grid, judge, series
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.soak.kept import Store
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.soak.part import round_limit
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.soak.progress import (
     LASTING,
     Progress,
-    Store,
     Watch,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.soak.section import UNITS, plan_of
@@ -219,6 +220,33 @@ def test_progress_that_cannot_be_read_is_none(tmp_path: Path) -> None:
         (tmp_path / "a.soak").write_text(text, encoding="utf-8")
         assert store.load() is None
     assert Store(str(tmp_path / "none"), "a").save(progress) == "No such file or directory"
+
+
+def test_a_soak_goes_on_that_a_release_before_began_and_its_window_is_its_whole_boot(tmp_path: Path) -> None:
+    """Which of these lines are of the soak nobody knows: it did not write down when it began by the boot's clock."""
+    store, progress = Store(str(tmp_path), "a"), Progress(seconds=7.0)
+    progress.begin("boot", 1000.0)
+    store.save(progress)
+    told = json.loads((tmp_path / "a.soak").read_text(encoding="utf-8"))
+    told = {key: value for key, value in told.items() if key not in ("wall", "offset")}
+    told["parts"] = [{key: value for key, value in part.items() if key != "up"} for part in told["parts"]]
+    (tmp_path / "a.soak").write_text(json.dumps({**told, "schema": 2}), encoding="utf-8")
+    known = store.load()
+    assert known is not None and known.seconds == 7.0 and known.window("boot", 900.0) == "boot"
+    known.begin("boot", 1500.0, 400.0)
+    assert known.step == 0.0 and known.interruptions == 1
+
+
+@pytest.mark.parametrize(
+    ("boot", "wall", "up", "step"),
+    [("a", 2000.0, 1100.0, 0.0), ("a", 900.0, 1100.0, 1100.0), ("b", 5000.0, 10.0, 0.0), ("b", 900.0, 10.0, 100.0)],
+    ids=["later", "set back", "another boot", "set back over a boot"],
+)
+def test_a_clock_that_was_set_while_nobody_looked_is_noticed(boot: str, wall: float, up: float, step: float) -> None:
+    progress = Progress()
+    progress.begin("a", 1000.0, 100.0)
+    progress.begin(boot, wall, up)
+    assert progress.step == step
 
 
 # -- what a claimed pass must have -------------------------------------------------------------------------------------

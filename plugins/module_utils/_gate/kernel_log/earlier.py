@@ -31,19 +31,19 @@ _WORDS = "nobody knows what the kernel said last in the boot that was cut off"
 
 
 def earlier_boot_log(params: Mapping[str, Any], ctx: Context) -> Result:
-    """Read the journal of the boot ``boot`` since ``since_wall`` (of the epoch): a failure, or inconclusive."""
+    """Read the journal of the boot ``boot`` since ``since_up`` (seconds of that boot): a failure, or inconclusive."""
     return begin(GATE, params, lambda begun: _look(params, begun))
 
 
 def _look(params: Mapping[str, Any], begun: Begun) -> Result:
-    boot, since = str(params["boot"]), float(params["since_wall"])
+    boot, since = str(params["boot"]), float(params["since_up"]) - reader.SLACK_SECONDS
     clock = reader.Clock(time.time(), 0.0, boot.replace("-", ""))
     program, limit = str(params.get("journalctl") or "journalctl"), float(params.get("timeout") or 60)
     log = reader.read_journal(program, clock, limit, boot=boot)
     sheet, names = Sheet(), Names({}, {})
     for cell in _CELLS:
         sheet.require(cell, NODE)
-    found = [one for line, one in incidents(log.lines, names) if line.wall is None or line.wall >= since]
+    found = [one for line, one in incidents(log.lines, names) if line.mono is None or line.mono >= since]
     judge(sheet, found, names)
     sheet.findings = [replace(one, text=f"{one.text}, in the boot that was cut off") for one in sheet.findings]
     sheet.unsettled(END, NODE, _WORDS)

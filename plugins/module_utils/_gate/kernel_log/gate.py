@@ -93,8 +93,9 @@ def _look(params: Mapping[str, Any], ctx: Context, begun: Begun) -> Result:
     judge(sheet, _found(logs, marked, start, clock, names), names)
     _window(sheet, logs, start, clock)
     _holes(sheet, logs, marked, start, clock)
+    crashed = min(clock.booted + asked, float(params.get("_crashed_since", clock.now)))
     for option in ("pstore_path", "pstore_archive"):
-        _crashes(sheet, str(params.get(option) or ""), clock.booted + asked)
+        _crashes(sheet, str(params.get(option) or ""), crashed)
     kept = _save(sheet, params, ctx, logs)
     tool = Tool(chosen.source, "", [log.place for log in logs])
     verdict = begun.verdict(sheet, tool, digest(*(part for log in logs for part in (log.source.encode(), log.raw))))

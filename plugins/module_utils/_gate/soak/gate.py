@@ -20,6 +20,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate import job, scope
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.begun import Begun, begin
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.detached import detached
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.soak.kept import Store
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.soak.made_of import Parts
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.soak.part import (
     Part,
@@ -27,7 +28,6 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.soak.part
     limit_of,
     loads_of,
 )
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.soak.progress import Store
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.wanted import Wanted
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Result
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import FAIL, PASS, answer

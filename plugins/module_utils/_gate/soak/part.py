@@ -25,6 +25,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate import ev
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.alone import BUSY, HELD, TEXT, alone
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.begun import Begun
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.soak import grid, judge
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.soak.kept import Store
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.soak.load import Load
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.soak.made_of import Parts
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.soak.progress import (
@@ -33,7 +34,6 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.soak.prog
     STOPPED,
     UNSETTLED,
     Progress,
-    Store,
     Watch,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.soak.section import UNITS, plan_of
@@ -109,6 +109,7 @@ class Part:
         self._found: list[tuple[str, Mapping[str, Any]]] = []
         self._first: Optional[list[Mapping[str, Any]]] = None
         self._log_at = float("-inf")
+        self._boot = boot_id(str(params.get("boot_id_path") or BOOT_ID))
         self._progress = self._goes_on()
         self._watch = Watch(self._progress, self._plan.gap, uptime(), time.time())
 
@@ -121,12 +122,12 @@ class Part:
         elif done or known.failed or judge.spoiled(known, self._plan):
             known = Progress()
         progress = known
-        progress.begin(boot_id(str(self._params.get("boot_id_path") or BOOT_ID)), time.time())
+        progress.begin(self._boot, time.time(), uptime())
         return progress
 
     def _all_heard(self, known: Progress) -> bool:
         """Where its last log was not read whole, and cannot be now either (it has a hole), no round more mends that."""
-        return bool(known.parts[-1]["heard"]) or self._log_since(known.began)["verdict"] == INCONCLUSIVE
+        return bool(known.parts[-1]["heard"]) or self._log_of(known)["verdict"] == INCONCLUSIVE
 
     def _target(self) -> float:
         """Seconds, as they were asked for last, also while it runs."""
@@ -237,6 +238,7 @@ class Part:
         wall, up = time.time(), uptime()
         good = found["verdict"] == PASS and self._same(found)
         silent = self._watch.look(up, wall, good=good)
+        self._progress.clocked(wall, up)
         if good:
             self._keep(found, wall, loaded=warm and self._load.busy())
         elif found["verdict"] == FAIL or silent > self._plan.gap:
@@ -266,14 +268,16 @@ class Part:
         """Since the soak began, earlier boots with the records of their crashes among them."""
         if not now and time.monotonic() - self._log_at < _LOG_LOOKS * self._plan.interval:
             return None
-        found = self._log_since(self._progress.began)
+        found = self._log_of(self._progress)
         self._log_at = time.monotonic()
         if found["verdict"] == FAIL and not now:
             self._ends_by(grid.LOG, found)
         return found
 
-    def _log_since(self, began: float) -> Mapping[str, Any]:
-        asked = {"since": f"{max(0.0, time.time() - began):.1f}", "timeout": _LOOK_SECONDS}
+    def _log_of(self, progress: Progress) -> Mapping[str, Any]:
+        """By the clock of the boot, which nobody sets; records of crashes have the time of the day alone."""
+        since = {"since": progress.window(self._boot, uptime()), "_crashed_since": progress.began}
+        asked = {**since, "timeout": _LOOK_SECONDS}
         found: Mapping[str, Any] = self._parts.log({**self._params, **asked, "evidence_path": None}, Context()).data
         return found
 
@@ -283,7 +287,7 @@ class Part:
         boot = self._progress.unheard
         if not boot:
             return
-        asked = {"boot": boot, "since_wall": self._progress.began, "timeout": _LOOK_SECONDS}
+        asked = {"boot": boot, "since_up": self._progress.began_in(boot), "timeout": _LOOK_SECONDS}
         found = self._parts.earlier({**self._params, **asked, "evidence_path": None}, Context()).data
         if found["verdict"] == FAIL:
             self._ends_by(grid.LOG, found)

@@ -12,17 +12,14 @@ Runs on nodes: standard library only.
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any, Optional
 
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.soak import series
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.soak import grid, series
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import iso, json_digest
 
-SCHEMA = 2
+SCHEMA = 3
 #: How a part of a soak ended that did not end by itself.
 CUT_OFF, STOPPED, UNSETTLED, OVER, FAILED = "", "stopped", "unsettled", "over", "failed"
 #: What a GPU keeps over a reboot: more of it after one than before it came while nobody looked.
@@ -31,7 +28,6 @@ LASTING: Mapping[str, str] = {
     "ecc_aggregate_sram": "uncorrected errors in SRAM",
     "remap_uncorrectable": "rows remapped for uncorrected errors",
 }
-_LARGEST = 16 * 1024 * 1024
 _DIGESTS = 1000
 
 
@@ -39,7 +35,10 @@ _DIGESTS = 1000
 class Progress:
     """seconds: what counts as soaked. gap: the longest time without a good sample, of one boot. step: the most that the
     clock of the day was set by. unseen: by GPU what it counted while the soak was cut off. parts: each stretch by one
-    process: its boot, when it began, how it ended."""
+    process: its boot, when it began, also by the clock of that boot (up), how it ended.
+
+    The clock of the day can be set: began is the earliest time at which the soak may have begun by it, wall what it
+    told last, and offset what it was ahead of the clock of the boot then."""
 
     schema: int = SCHEMA
     began: float = 0.0
@@ -57,6 +56,8 @@ class Progress:
     counted: list[dict[str, int]] = field(default_factory=list)
     unseen: list[list[Any]] = field(default_factory=list)
     rows: list[series.Row] = field(default_factory=list)
+    wall: float = 0.0
+    offset: Optional[float] = None
 
     @property
     def interruptions(self) -> int:
@@ -87,13 +88,49 @@ class Progress:
         before, now = self.parts[-2:] if len(self.parts) > 1 else ({}, {})
         return str(before["boot_id"]) if before and before["boot_id"] != now["boot_id"] and not before["heard"] else ""
 
-    def begin(self, boot_id: str, wall: float) -> None:
+    def begin(self, boot_id: str, wall: float, up: Optional[float] = None) -> None:
         """Another part. What the kernel said at the end of an earlier boot is in no log of this one: where nobody has
         read it, nothing that was soaked until then counts, and no mean is of it."""
-        self.began = self.began or wall
-        self.parts.append({"boot_id": boot_id, "began": iso(wall), "ended": CUT_OFF, "heard": False, "found": []})
+        if self.parts:
+            self._compare(boot_id, wall, up)
+        else:
+            self.began = wall
+        about = {"boot_id": boot_id, "began": iso(wall), "up": up, "ended": CUT_OFF, "heard": False, "found": []}
+        self.parts.append(about)
+        if up is not None:
+            self.clocked(wall, up)
         if self.unheard:
             self.seconds, self.rounds, self.loaded, self.totals = 0.0, {}, 0, []
+
+    def _compare(self, boot_id: str, wall: float, up: Optional[float]) -> None:
+        """Was the clock of the day set while nobody looked? Over a boot that shows only where it went back, and then
+        nobody knows which record of a crash is of before."""
+        same = self.parts[-1]["boot_id"] == boot_id
+        if same and up is not None and self.offset is not None:
+            self.step = max(self.step, round(abs(wall - up - self.offset), 3))
+        elif not same and self.wall - wall > grid.CLOCK_SECONDS:
+            self.step, self.began = max(self.step, round(self.wall - wall, 3)), 0.0
+
+    def clocked(self, wall: float, up: float) -> None:
+        """What both clocks tell now."""
+        first = self.parts[0]
+        if first["boot_id"] == self.parts[-1]["boot_id"] and first["up"] is not None:
+            self.began = min(self.began, first["up"] + wall - up)
+        self.wall, self.offset = wall, wall - up
+
+    def window(self, boot_id: str, up: float) -> str:
+        """Since when what the kernel logged in this boot is the soak's, as a log is asked for it."""
+        began = self._began_in(boot_id)
+        return "boot" if began is None else f"{max(0.0, up - began):.1f}"
+
+    def began_in(self, boot_id: str) -> float:
+        """From when on a boot is the soak's, by the clock of that boot."""
+        return self._began_in(boot_id) or 0.0
+
+    def _began_in(self, boot_id: str) -> Optional[float]:
+        """None where all of it is, or nobody knows more."""
+        first = self.parts[0]
+        return first["up"] if first["boot_id"] == boot_id else None
 
     def end(self, how: str) -> None:
         self.parts[-1]["ended"] = how
@@ -173,64 +210,3 @@ class Watch:
             progress.seconds, self._pending = progress.seconds + self._pending, 0.0
         self._seen, self._counts = uptime, True
         return span
-
-
-@dataclass(frozen=True)
-class Store:
-    """Where a soak's progress and what was asked of it lie; nowhere with an empty folder."""
-
-    folder: str
-    job: str
-
-    def _path(self, what: str) -> str:
-        return os.path.join(self.folder, f"{self.job}.{what}")
-
-    def load(self) -> Optional[Progress]:
-        """None where there is none that can be gone on with."""
-        told = self._read("soak")
-        known = {one.name for one in fields(Progress)}
-        return Progress(**told) if told.get("schema") == SCHEMA and set(told) == known else None
-
-    def save(self, progress: Progress) -> str:
-        """What was in the way; empty where nothing was."""
-        return self._write("soak", asdict(progress))
-
-    def asked(self) -> float:
-        """The hours that were asked for last; 0 where nobody has asked."""
-        hours = self._read("asked").get("hours")
-        return float(hours) if isinstance(hours, (int, float)) else 0.0
-
-    def ask(self, hours: float) -> str:
-        return self._write("asked", {"hours": hours})
-
-    def _read(self, what: str) -> dict[str, Any]:
-        if not self.folder:  # what lies in the folder where it was called is a stranger's
-            return {}
-        try:
-            with open(self._path(what), "rb") as file:
-                told = json.loads(file.read(_LARGEST))
-        except (OSError, ValueError, RecursionError):
-            return {}
-        return told if isinstance(told, dict) else {}
-
-    def _write(self, what: str, content: Mapping[str, Any]) -> str:
-        if not self.folder:
-            return ""
-        path = self._path(what)
-        try:
-            _write(path, json.dumps(content, separators=(",", ":")).encode())
-        except OSError as exc:
-            with suppress(OSError):  # half a file takes room and tells nothing
-                os.unlink(f"{path}.new")
-            return str(exc.strerror)
-        return ""
-
-
-def _write(path: str, content: bytes) -> None:
-    """The whole file or none, also where the machine loses power."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
-    with os.fdopen(os.open(f"{path}.new", flags, 0o600), "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(f"{path}.new", path)
