@@ -17,7 +17,6 @@ Runs on nodes: standard library only.
 from __future__ import annotations
 
 import errno
-import fcntl
 import json
 import os
 import re
@@ -29,10 +28,11 @@ from typing import Any, Callable, NoReturn, Optional
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import BadAnswer, ConfigError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._locks import own_folder
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._locks import locked, own_folder
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._proc import boot_id as this_boot
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._proc import process_start
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import FAIL, now_utc, seconds_of
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._wait import wait_until
 
 SCHEMA = 1
 #: In the place of a verdict: what was in the way of writing it.
@@ -48,9 +48,12 @@ STALE_SECONDS = 3600.0
 _TICK = 2.0
 #: Room for an answer; that of a node with eight GPUs takes a third of it.
 _ROOM = 128 * 1024
-_NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+#: What the kernel says where a disk is full.
+NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 #: The worker has nothing to do before it reports itself but to write one small file.
-_REPORT_SECONDS = 30.0
+REPORT_SECONDS = 30.0
+#: Whoever starts a job lets go of the lock after that; what takes longer hangs.
+_LOCK_SECONDS = 60.0
 
 
 def start(
@@ -79,7 +82,7 @@ def start(
     if not _NAME.match(name):
         raise ConfigError("no name for the job", seen=repr(name), wanted="letters, digits, dots and dashes")
     place = str(params["state_dir"])
-    with _told_of_room(place), _alone(_folder(place)) as folder:
+    with _told_of_room(place), alone_in(_folder(place)) as folder:
         found = known(folder, name)
         if found is not None and not again(found, told(folder, name)) and not _stale(folder, name, stale):
             return {**found, "joined": True}
@@ -127,7 +130,7 @@ def _told_of_room(folder: str) -> Iterator[None]:
     try:
         yield
     except OSError as exc:
-        if exc.errno not in _NO_ROOM:
+        if exc.errno not in NO_ROOM:
             raise
         raise ConfigError(
             "there is no room on the node for the job's files",
@@ -138,11 +141,23 @@ def _told_of_room(folder: str) -> Iterator[None]:
 
 
 @contextmanager
-def _alone(folder: str) -> Iterator[str]:
-    """One starter at a time: a second one then finds the first one's job."""
-    descriptor = os.open(os.path.join(folder, ".lock"), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+def alone_in(folder: str, timeout: float = _LOCK_SECONDS) -> Iterator[str]:
+    """One starter at a time: a second one then finds the first one's job.
+
+    :raises DeadlineExceeded: where another one, which hangs, does not let go.
+    """
+    path = os.path.join(folder, ".lock")
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        wait_until(
+            lambda: locked(descriptor),
+            bool,
+            timeout=timeout,
+            interval=0.1,
+            wanted=f"no other start of a job holds {path}",
+            seen=lambda _free: "it is held",
+            do="look on the node for who holds it (fuser), and why that hangs; then run again",
+        )
         yield folder
     finally:
         os.close(descriptor)
@@ -230,7 +245,7 @@ def _keep_room(folder: str, name: str) -> None:
     try:
         os.posix_fallocate(descriptor, 0, _ROOM)
     except OSError as exc:
-        if exc.errno in _NO_ROOM:
+        if exc.errno in NO_ROOM:
             raise
     finally:
         os.close(descriptor)
@@ -279,7 +294,7 @@ def _detach(body: Callable[[Callable[[bytes], None]], None]) -> None:
     os.close(writer)
     os.waitpid(middle, 0)
     try:
-        ready, _w, _x = select.select([reader], [], [], _REPORT_SECONDS)
+        ready, _w, _x = select.select([reader], [], [], REPORT_SECONDS)
         said = os.read(reader, 4096) if ready else b"nothing"
     finally:
         os.close(reader)

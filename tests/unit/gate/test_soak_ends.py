@@ -31,6 +31,30 @@ def soaked_for(node: Node, seconds: float) -> None:
     node.store.save(begun)
 
 
+def says(node: Node, log: str) -> str:
+    """What the kernel says from the first round on; shell of the load."""
+    (node.folder / "later").write_text(log, encoding="utf-8")
+    return f"cp '{node.folder}/later' '{node.folder}/kmsg'"
+
+
+def test_a_soak_whose_log_cannot_be_read_loads_nothing(node: Node) -> None:
+    """It loaded the GPUs for all its hours before it said so."""
+    node.start(log=UNREAD, interruptions=0)
+    assert node.verdict()["verdict"] == "inconclusive" and "kmsg" in str(node.verdict()["findings"])
+    assert not node.burns()
+    assert not node.start(interruptions=0)["joined"]
+    assert node.verdict()["verdict"] == "pass" and node.cell("interruptions") == 0, node.verdict()["findings"]
+
+
+def test_a_soak_that_was_not_begun_for_a_hole_begins_anew(node: Node) -> None:
+    """The hole stays in the log, and from where it was cut off the soak could never pass."""
+    soaked_for(node, 1.0)
+    node.start(log=HOLE)
+    assert node.verdict()["verdict"] == "inconclusive" and not node.burns()
+    node.start(log=HOLE + made.kmsg("quiet", start=1090, seq=3), uptime=1100.0)
+    assert node.verdict()["verdict"] == "pass" and node.cell("interruptions") == 0, node.verdict()["findings"]
+
+
 def test_what_the_kernel_says_in_the_midst_of_a_soak_ends_it_at_once(node: Node) -> None:
     soaked_for(node, 1.0)
     node.start(hours=LONG, body="sleep 600")
@@ -57,7 +81,7 @@ def test_a_look_that_comes_too_late_ends_a_soak_that_no_more_time_can_mend(node:
 
 @pytest.mark.parametrize("hours", [soaked.HOURS, 0.0005])
 def test_a_soak_whose_last_log_cannot_be_read_goes_on_and_a_round_later_is_judged(node: Node, hours: float) -> None:
-    node.start(hours=hours, log=UNREAD)
+    node.start(hours=hours, body=says(node, UNREAD))
     assert node.verdict()["verdict"] == "inconclusive", "nobody knows what the kernel said"
     kept, rounds = node.seconds(), len(node.burns())
     assert kept >= 3600 * hours and not node.store.load().parts[-1]["heard"]
@@ -69,7 +93,7 @@ def test_a_soak_whose_last_log_cannot_be_read_goes_on_and_a_round_later_is_judge
 
 
 def test_a_soak_in_whose_log_is_a_hole_begins_anew_and_can_pass(node: Node) -> None:
-    node.start(log=HOLE)
+    node.start(body=says(node, HOLE))
     assert node.verdict()["verdict"] == "inconclusive"
     # A day goes by, of which the kernel tells all.
     known = node.store.load()
@@ -82,7 +106,7 @@ def test_a_soak_in_whose_log_is_a_hole_begins_anew_and_can_pass(node: Node) -> N
 
 
 def test_after_a_reboot_nothing_counts_of_a_soak_whose_last_log_nobody_could_read(node: Node) -> None:
-    node.start(log=UNREAD)
+    node.start(body=says(node, UNREAD))
     assert node.verdict()["verdict"] == "inconclusive"
     before = len(node.burns())
     node.reboot()
@@ -107,6 +131,6 @@ def test_all_loads_have_run_before_it_is_over(node: Node) -> None:
 
 
 def test_a_failure_is_no_matter_of_a_log_that_cannot_be_read(node: Node, tmp_path: Path) -> None:
-    node.start(log=UNREAD, look=soaked.document({"temperature/gpu_temp": "93 C"}))
+    node.start(body=says(node, UNREAD), look=soaked.document({"temperature/gpu_temp": "93 C"}))
     assert node.verdict()["verdict"] == "fail"
     assert node.start()["joined"], "to begin again is no way out of a failure"

@@ -16,7 +16,7 @@ import signal
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, Refused
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate import job, scope
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.begun import Begun, begin
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.detached import detached
@@ -79,12 +79,21 @@ def _started(params: Mapping[str, Any], begun: Begun, parts: Parts) -> Result:
         words.append(word)
         if hours < store.asked() and (lives or word == PASS):
             raise _shorter(hours, store.asked())
+        if lives and hours > store.asked():
+            if store.over():
+                raise _ending(hours)
+            store.ask(hours)
         return not lives and word != FAIL and (word != PASS or hours > store.asked())
 
-    result = detached(params, begun, work, limit=limit_of(params, hours), again=again)
-    if result.data["joined"]:
-        store.ask(hours)
-    return result
+    return detached(params, begun, work, limit=limit_of(params, hours), again=again)
+
+
+def _ending(hours: float) -> Refused:
+    return Refused(
+        "the hours of this soak are over, and its verdict is just being written",
+        wanted=f"{hours:g} hours",
+        do="ask again when it has ended: it then goes on",
+    )
 
 
 def _shorter(hours: float, asked: float) -> ConfigError:

@@ -30,6 +30,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.soak.load
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.soak.made_of import Parts
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.soak.progress import (
     FAILED,
+    NOT_BEGUN,
     OVER,
     STOPPED,
     UNSETTLED,
@@ -119,7 +120,7 @@ class Part:
         done = known.ended == OVER and known.seconds >= self._target() and self._all_heard(known)
         if known.failed and self._unsaid:
             self._found = [(what, one) for part in known.parts for what, one in part["found"]]
-        elif done or known.failed or judge.spoiled(known, self._plan):
+        elif done or known.failed or judge.spoiled(known, self._plan) or self._in_vain(known):
             known = Progress()
         progress = known
         progress.begin(self._boot, time.time(), uptime())
@@ -128,6 +129,10 @@ class Part:
     def _all_heard(self, known: Progress) -> bool:
         """Where its last log was not read whole, and cannot be now either (it has a hole), no round more mends that."""
         return bool(known.parts[-1]["heard"]) or self._log_of(known)["verdict"] == INCONCLUSIVE
+
+    def _in_vain(self, known: Progress) -> bool:
+        """Was it not begun for a log that still cannot be read from there? A hole in it stays."""
+        return known.ended == NOT_BEGUN and self._log_of(known)["verdict"] == INCONCLUSIVE
 
     def _target(self) -> float:
         """Seconds, as they were asked for last, also while it runs."""
@@ -168,6 +173,8 @@ class Part:
             self._why = FAILED  # it was cut off before it could say so
         elif judge.spoiled(self._progress, self._plan):
             self._why = UNSETTLED  # cut off once too often: no time makes a pass of it
+        elif problem := self._store.keep_room():
+            self._not_begun(_LOAD, self._begun.unmeasured(f"there is no room for what a soak finds: {problem}", "room"))
         while not self._why:
             self._sample()
             self._read_log()
@@ -181,7 +188,7 @@ class Part:
         progress = self._progress
         enough = progress.seconds >= self._target() and set(self._loads) <= set(progress.rounds)
         if enough and self._turn and all(progress.totals):  # no part passes by what others have seen alone
-            self._why = OVER
+            self._why = OVER if self._store.close(self._target()) else ""
             return
         name = self._loads[self._turn % len(self._loads)]
         limit = round_limit(self._parts.seconds(self._begun.wanted, name), self._left())
@@ -221,6 +228,11 @@ class Part:
         if verdict["verdict"] == FAIL:
             self._fails()
         self._why = self._why or UNSETTLED
+
+    def _not_begun(self, what: str, verdict: Mapping[str, Any]) -> None:
+        """Nothing was loaded, and it was not cut off."""
+        self._why = self._why or NOT_BEGUN
+        self._ends_by(what, verdict)
 
     def _fails(self) -> None:
         """Known on the disk before anything else is done: whatever ends this process now, the failure stands."""
@@ -272,6 +284,8 @@ class Part:
         self._log_at = time.monotonic()
         if found["verdict"] == FAIL and not now:
             self._ends_by(grid.LOG, found)
+        elif found["verdict"] == INCONCLUSIVE and not now and not self._turn:
+            self._not_begun(grid.LOG, found)  # the same hours later, it would be worth nothing
         return found
 
     def _log_of(self, progress: Progress) -> Mapping[str, Any]:
@@ -309,7 +323,10 @@ class Part:
         if self._why == STOPPED:
             sheet.unsettled(STOPPED, NODE, "somebody has ended the soak")
         self._progress.end(FAILED if sheet.verdict == FAIL else self._why)
-        judge.series_kept(sheet, self._progress, self._store.save(self._progress))
+        problem = self._store.save(self._progress)
+        judge.series_kept(sheet, self._progress, problem)
+        if not problem:
+            self._store.give_room_back()
         kept = evidence.save(
             sheet, self._params, ctx, lambda: {"gate": self._begun.gate, "soak": vars(self._progress), "log": dict(log)}
         )

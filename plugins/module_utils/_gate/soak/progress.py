@@ -22,6 +22,8 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import
 SCHEMA = 3
 #: How a part of a soak ended that did not end by itself.
 CUT_OFF, STOPPED, UNSETTLED, OVER, FAILED = "", "stopped", "unsettled", "over", "failed"
+#: Nothing was loaded, for what a verdict needs besides was not there.
+NOT_BEGUN = "not begun"
 #: What a GPU keeps over a reboot: more of it after one than before it came while nobody looked.
 LASTING: Mapping[str, str] = {
     "ecc_aggregate_dram": "uncorrected errors in DRAM",
@@ -99,7 +101,7 @@ class Progress:
         self.parts.append(about)
         if up is not None:
             self.clocked(wall, up)
-        if self.unheard:
+        if self.unheard and not self.failed:  # by these figures it may have failed
             self.seconds, self.rounds, self.loaded, self.totals = 0.0, {}, 0, []
 
     def _compare(self, boot_id: str, wall: float, up: Optional[float]) -> None:
