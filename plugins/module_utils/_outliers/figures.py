@@ -34,8 +34,10 @@ _PARTS: Mapping[str, str] = {
     "storage_gate": _DRIVE,
 }
 
+#: A soak's seconds are those that somebody asked for, and those between two looks: nobody is slower by them.
+_OF_NO_SPEED = frozenset({"soak_gate"})
 #: Whose verdicts are read.
-GATES = tuple(sorted({*ALL_GATES, *_TELLERS}))
+GATES = tuple(sorted({*ALL_GATES, *_TELLERS} - _OF_NO_SPEED))
 
 
 class Cell(NamedTuple):

@@ -101,6 +101,16 @@ def test_what_cannot_be_compared_is_inconclusive_and_says_why(ledger: Ledger, ev
     assert verdict["remedy"] == "retest"
 
 
+@pytest.mark.parametrize("check", ["soaked", "gap", "clock_set"])
+def test_the_hours_of_a_soak_are_no_speed(ledger: Ledger, check: str) -> None:
+    """Who was soaked for longer, or looked at later, was told as slower than its peers."""
+    nodes = even(ledger)
+    cell = {"gate": "soak_gate", "check": check, "unit": "s"}
+    for number, name in enumerate(nodes):
+        add(ledger, name, speeds(172_800.0 if name == "gpu001" else 86_400.0 + number, **cell))
+    assert judged(ledger, nodes["gpu001"])["verdict"] == "pass"
+
+
 def test_what_nobody_runs_any_more_is_not_missed(ledger: Ledger) -> None:
     """A burn-in of before the imaging says nothing of now, and nobody has to repeat it."""
     burn = {"gate": "gpu_burn_gate", "check": "soak.speed", "unit": "Gflop/s, gpu-burn tensor, 90 % of memory"}
