@@ -9,6 +9,7 @@ import copy
 import json
 import os
 import random
+import re
 from typing import Any
 
 from hypothesis import HealthCheck, settings
@@ -55,16 +56,30 @@ def in_document(text: str | bytes, kind: str, part: float, value: Any) -> Any:
 
 
 def shuffled(text: str, dice: random.Random) -> str:
-    """One line lost, doubled or moved, or a part cut out, or off."""
+    """One line lost, doubled, moved or joined with the next, a part cut out, or off, or a word of a line broken."""
     lines = text.splitlines(keepends=True)
     at, other = dice.randrange(len(lines)), dice.randrange(len(lines))
-    kind = dice.choice(["drop", "twice", "move", "cut", "block"])
+    kind = dice.choice(["drop", "twice", "move", "join", "word", "cut", "block"])
     if kind == "drop":
         del lines[at]
     elif kind == "twice":
         lines.insert(other, lines[at])
     elif kind == "move":
         lines.insert(other, lines.pop(at))
+    elif kind == "join":
+        lines[at] = lines[at].rstrip("\n")
+    elif kind == "word":
+        lines[at] = _broken(lines[at], dice)
     else:
         del lines[min(at, other) : len(lines) if kind == "cut" else max(at, other)]
     return "".join(lines)
+
+
+def _broken(line: str, dice: random.Random) -> str:
+    """One of its words lost, doubled, or another one, wherever it stands in it. No figure becomes another figure."""
+    words = line.split()
+    if not words:
+        return line
+    word = dice.choice(words)
+    broken = dice.choice(["", f"{word} {word}", "error"])
+    return re.sub(rf"(?<!\S){re.escape(word)}(?!\S)", lambda _match: broken, line)

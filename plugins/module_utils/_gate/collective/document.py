@@ -12,6 +12,7 @@ Runs on nodes: standard library only.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Optional
 
@@ -25,6 +26,8 @@ _HEADER = re.compile(r"^#\s+size\s+count\s+type\s")
 _BOUNDS = re.compile(r"^#\s*Out of bounds values\s*:\s*(\d+)\s+(\w+)")
 _AVERAGE = re.compile(r"^#\s*Avg bus bandwidth\s*:\s*(\S+)(?:\s+(\w+))?")
 _NUMBER = re.compile(r"\d{1,9}(?:\.\d{1,9})?\Z")
+_COUNT = re.compile(r"[0-9]{1,18}\Z")
+_SMALL = re.compile(r"\d(?:\.\d+)?(?:e[-+]\d+)?\Z")
 _TYPES = frozenset(
     {"float", "double", "half", "bfloat16", "int8", "uint8", "int32", "uint32", "int64", "uint64", "f8e4m3", "f8e5m2"}
 )
@@ -93,8 +96,8 @@ def _footer(seen: Seen, line: str) -> None:
 
 
 def _row(seen: Seen, words: list[str], header: list[str], checked: bool) -> None:
-    counted = bool(header) and header[-1].lower() == "#iters"
-    tail = words[: -1 if counted else None][-2 * _OF_EACH :]
+    end = -1 if header[-1].lower() == "#iters" else None
+    tail, names = words[:end][-2 * _OF_EACH :], [name.lower() for name in header[:end][-2 * _OF_EACH :]]
     if (
         len(words) != len(header)
         or len(words) < 11
@@ -104,11 +107,10 @@ def _row(seen: Seen, words: list[str], header: list[str], checked: bool) -> None
     ):
         seen.problems.append(f"a line of its table cannot be read: {short(' '.join(words), 80)}")
         return
-    wrong = [tail[3], tail[7]]
-    exact = "#wrong" in [name.lower() for name in header]
-    known = checked and (all(word.isdigit() for word in wrong) if exact else all(map(_small, wrong)))
-    values = tuple(float(word) if _NUMBER.match(word) else None for word in (tail[2], tail[6]))
-    seen.rows.append(Row(int(words[0]), values, (sum(map(int, wrong)) if exact else 0) if known else None))
+    told = _WRONG.get((names[3], names[7]), _unknown)((tail[3], tail[7])) if checked else None
+    named = names[2] == names[6] == "busbw"
+    values = tuple(float(word) if named and _NUMBER.match(word) else None for word in (tail[2], tail[6]))
+    seen.rows.append(Row(int(words[0]), values, told))
 
 
 def _tabular(words: list[str]) -> bool:
@@ -118,6 +120,22 @@ def _tabular(words: list[str]) -> bool:
     return sum(bool(_NUMBER.match(word)) for word in words) >= max(_OF_EACH, len(words) / 2)
 
 
-def _small(word: str) -> bool:
+def _counted(words: Sequence[str]) -> Optional[int]:
+    return sum(map(int, words)) if all(_COUNT.match(word) for word in words) else None
+
+
+def _differing(words: Sequence[str]) -> Optional[int]:
     """An error of older releases is the greatest difference; what is too much of it the line on bounds says."""
-    return bool(re.match(r"\d(?:\.\d+)?(?:e[-+]\d+)?\Z", word))
+    return 0 if all(_SMALL.match(word) for word in words) else None
+
+
+def _unknown(_words: Sequence[str]) -> Optional[int]:
+    """Under a header that no release prints, a count could be taken for a difference, or for something else."""
+    return None
+
+
+#: How many values arrived wrong, by what both directions call their last column.
+_WRONG: Mapping[tuple[str, str], Callable[[Sequence[str]], Optional[int]]] = {
+    ("#wrong", "#wrong"): _counted,
+    ("error", "error"): _differing,
+}
