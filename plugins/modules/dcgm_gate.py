@@ -19,7 +19,9 @@ description:
   - dcgmi runs in a session of its own, with standard error apart, and is killed with its children at the deadline. No
     option is given to it that its version lacks.
   - When all GPUs fail a test together, each is asked alone, where dcgmi can (3.3 and newer). When C(nvbandwidth)
-    alone fails in a row of tests, it is run once more by itself.
+    alone fails in a row of tests, as the copy engine was still busy with the one before, it is run once more by itself.
+  - The test C(pcie) is told which generation and width the profile knows of the PCIe links, and fails a GPU whose link
+    has less under its load.
   - Level 1 and the test C(software) only look. Everything else loads the GPUs, and is destructive to running work - it
     demands the node's lease and fresh evidence that the node is drained.
   - While it loads them no other gate of this collection does, also of a run that was killed. Where one does, it waits

@@ -16,6 +16,7 @@ from ansible_collections.gpufleet.baremetal.tests.unit.gate import documents as 
 
 PROFILE: dict[str, Any] = yaml.safe_load((made.PROFILES / "mi300x-8.yaml").read_text(encoding="utf-8"))
 NONE_BAD = "No bad pages found."
+VIOLATIONS = [f"{name}_violation_status" for name in ("prochot", "ppt", "socket_thermal", "vr_thermal", "hbm_thermal")]
 Calls = dict[str, list[dict[str, Any]]]
 
 
@@ -62,10 +63,7 @@ def calls(gpus: int = 8) -> Calls:
                     "total_deferred_count": 0,
                 },
                 "ecc_blocks": copy.deepcopy(blocks),
-                "throttle": {
-                    f"{name}_violation_status": "NOT ACTIVE"
-                    for name in ("prochot", "ppt", "socket_thermal", "vr_thermal", "hbm_thermal")
-                },
+                "throttle": dict.fromkeys(VIOLATIONS, "NOT ACTIVE"),
             }
         )
         found["bad-pages"].append({"gpu": at, "retired": NONE_BAD, "pending": NONE_BAD, "un_res": NONE_BAD})

@@ -45,12 +45,13 @@ class Fault:
 
 @dataclass(frozen=True)
 class Cell:
-    """One result: a test on an entity. entity is ``GPU 3``, ``CPU 0`` or ``node``."""
+    """One result: a test on an entity. entity is ``GPU 3``, ``CPU 0`` or ``node``. notes: what it tells beside it."""
 
     test: str
     entity: str
     word: str
     faults: tuple[Fault, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 @dataclass
@@ -283,14 +284,14 @@ def _test(test: Mapping[str, Any], seen: Diagnosis) -> None:
 
 
 def _cells(name: str, result: Mapping[str, Any], seen: Diagnosis) -> list[Cell]:
-    word, faults = _word(result), _faults(result)
+    word, faults, notes = _word(result), _faults(result), _notes(result)
     if "entity_id" in result:
         number, group = _number(result.get("entity_id")), str(result.get("entity_group", "")).upper()
         if number is None or not group:
             seen.problems.append(f"a result of {name} does not say which entity it is about")
             return [Cell(name, NODE, "", faults)]
         # 4.x puts what belongs to no entity in the group "None".
-        return [Cell(name, NODE if group == "NONE" else f"{group} {number}", word, faults)]
+        return [Cell(name, NODE if group == "NONE" else f"{group} {number}", word, faults, notes)]
     raw = result.get("gpu_id", result.get("gpu_ids"))
     if raw is None:
         return [Cell(name, NODE, word, faults)]
@@ -298,12 +299,18 @@ def _cells(name: str, result: Mapping[str, Any], seen: Diagnosis) -> list[Cell]:
     if None in numbers:
         seen.problems.append(f"a result of {name} does not say which GPU it is about")
         return [Cell(name, NODE, "", faults)]
-    return [Cell(name, f"GPU {number}", word, faults) for number in numbers]
+    return [Cell(name, f"GPU {number}", word, faults, notes) for number in numbers]
 
 
 def _word(result: Mapping[str, Any]) -> str:
     status = result.get("status")
     return " ".join(status.split()).lower() if isinstance(status, str) else ""
+
+
+def _notes(result: Mapping[str, Any]) -> tuple[str, ...]:
+    """One string (to 3.2), or a list."""
+    raw = result.get("info")
+    return tuple(str(note) for note in (raw if isinstance(raw, list) else [raw]) if note is not None)
 
 
 def _faults(result: Mapping[str, Any]) -> tuple[Fault, ...]:

@@ -17,7 +17,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate import evidence
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.alone import BUSY, TEXT, alone
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.begun import Begun, begin
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm import again, exits, health, options
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm import again, exits, health, link, options
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.discovery import NOT_ASKED, Found, parse
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.document import Diagnosis, read
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.judge import WORDS, judge
@@ -117,9 +117,17 @@ class _Session:
 
     def argv(self) -> list[str]:
         what = options.spelled(self._names) if self._names else str(self._level)
-        return options.argv(
-            self._dcgmi, what, self.version, gpus=self._wanted.gpu_count, ignore=section_of(self._wanted).ignored_errors
-        )
+        ignored, count = section_of(self._wanted).ignored_errors, self._wanted.gpu_count
+        return options.argv(self._dcgmi, what, self.version, gpus=count, ignore=ignored, more=self._floors())
+
+    def _floors(self) -> list[str]:
+        """What each PCIe link has to be, where the test of them is run."""
+        names = [options.canonical(name) for name in self._names]
+        return link.floors(self._wanted.profile["gpu"]) if link.runs(self._level, names) else []
+
+    def _judge(self, seen: Diagnosis, done: Run, *, watched: bool = False) -> Sheet:
+        linked = bool(self._floors())
+        return judge(seen, done, self._wanted, self._tests(), found=self._found, watched=watched, linked=linked)
 
     def _left(self) -> float:
         return max(1.0, self._deadline - time.monotonic())
@@ -177,7 +185,7 @@ class _Session:
         done = self._diagnose()
         self.seen = read(done.text)
         self._found = self._discover()
-        sheet = judge(self.seen, done, self._wanted, self._tests(), found=self._found, watched=self._watches)
+        sheet = self._judge(self.seen, done, watched=self._watches)
         if sheet.verdict == FAIL:
             sheet = self._once_more(sheet, done)
         if sheet.verdict == FAIL:
@@ -240,7 +248,7 @@ class _Session:
         alone = read(once.text)
         own = wanted_tests(self._wanted, self._level, [again.NAME], self.owed)
         whole = judge(alone, once, self._wanted, own, found=self._found)
-        second = judge(again.merged(self.seen, alone), once, self._wanted, self._tests(), found=self._found)
+        second = self._judge(again.merged(self.seen, alone), once)
         if whole.verdict != PASS or second.verdict != PASS or alone.gpus != self.seen.gpus:
             return sheet
         if self._watches:
@@ -267,7 +275,8 @@ class _Session:
             left = end - time.monotonic()
             if left < 1:
                 break
-            done = self._run(options.argv(self._dcgmi, test, self.version, only=number), timeout=left)
+            floors = self._floors() if test == link.TEST else []
+            done = self._run(options.argv(self._dcgmi, test, self.version, only=number, more=floors), timeout=left)
             words = [
                 cell.word for cell in read(done.text).cells if cell.test == test and cell.entity == f"GPU {number}"
             ]

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm import exits, health
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm import exits, health, link
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.discovery import NOT_ASKED, Found
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.document import Cell, Diagnosis, Fault
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.errors import (
@@ -72,10 +72,12 @@ def judge(
     *,
     found: Found = NOT_ASKED,
     watched: bool = False,
+    linked: bool = False,
 ) -> Sheet:
     """Everything that one run of the diagnostic says.
 
     :param found: the GPUs that DCGM counts elsewhere, for documents that do not say which GPUs they are of.
+    :param linked: was the test pcie told what each link has to be?
     :param watched: will DCGM's health watches be asked as well? What they say is recorded by whoever asks them.
     """
     sheet = Sheet()
@@ -92,6 +94,8 @@ def judge(
     names = {test.name for test in tests}
     for cell in seen.cells:
         _cell(sheet, cell, names, seen.version)
+        if linked and link.unseen(cell):
+            _unseen(sheet, cell)
     for cell in seen.summaries:
         _summary(sheet, cell, names, seen)
     _document(sheet, seen)
@@ -179,6 +183,12 @@ def _cell(sheet: Sheet, cell: Cell, names: set[str], version: str) -> None:
     # A test of the whole machine that names each GPU counts for the machine as well.
     if entity != NODE and sheet.wants(f"dcgm.{cell.test}", NODE):
         sheet.record(Check(f"dcgm.{cell.test}", NODE, verdict, measured, PASS, "", "dcgmi diag"))
+
+
+def _unseen(sheet: Sheet, cell: Cell) -> None:
+    words = "DCGM did not look at its PCIe link, as it was not in state P0 after the transfers"
+    sheet.find(f"dcgm.{cell.test}.link", cell.entity, f"{cell.entity}: {words}", "retest")
+    sheet.record(Check(f"dcgm.{cell.test}", cell.entity, INCONCLUSIVE, cell.word, PASS, "", "dcgmi diag"))
 
 
 def _explain(sheet: Sheet, cell: Cell, verdict: str, version: str) -> None:

@@ -93,14 +93,16 @@ def argv(
     gpus: int = 0,
     only: Optional[int] = None,
     ignore: Sequence[int] = (),
+    more: Sequence[str] = (),
 ) -> list[str]:
     """The command of one diagnostic.
 
     :param what: a level, or test names joined by commas.
     :param gpus: how many GPUs DCGM itself shall insist on, where it can.
     :param only: one GPU alone, for localising a fault.
+    :param more: words that each version knows.
     """
-    words = [dcgmi, "diag", "-r", what, "-j"]
+    words = [dcgmi, "diag", "-r", what, "-j", *more]
     if only is not None:
         return [*words, "-i", f"gpu:{only}"]
     if gpus and has("-n", version):
