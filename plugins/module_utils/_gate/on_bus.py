@@ -22,11 +22,16 @@ def on_bus(wanted: Wanted, folder: str, vendor: str = NVIDIA) -> int:
 
     :param folder: of all PCI devices, ``/sys/bus/pci/devices``. vendor: whose they are.
     """
+    return len(places_on_bus(wanted, folder, vendor))
+
+
+def places_on_bus(wanted: Wanted, folder: str, vendor: str = NVIDIA) -> list[str]:
+    """Their PCI addresses, as the kernel writes them."""
     try:
-        places = os.listdir(folder)
+        places = sorted(os.listdir(folder))
     except OSError:
-        return 0
-    return sum(_is_of(wanted, os.path.join(folder, place), vendor) for place in places)
+        return []
+    return [place for place in places if _is_of(wanted, os.path.join(folder, place), vendor)]
 
 
 def devices_on_bus(folder: str) -> list[str]:

@@ -34,7 +34,9 @@ def table(
     lines += ["NCCL version 2.23.4+cuda12.6", "#"]
     direction = "    time   algbw   busbw #wrong"
     lines += [f"#       size         count      type   redop    root {direction} {direction}{more}"]
-    lines += ["#        (B)    (elements)                               (us)  (GB/s)  (GB/s)"]
+    lines += [
+        "#        (B)    (elements)                               (us)  (GB/s)  (GB/s)            (us)  (GB/s)  (GB/s)"
+    ]
     for size, value in zip(SIZES, busbw):
         part = f"   34280  {value / 1.75:.2f}  {value:.2f}      {wrong}"
         lines += [f"  {size}    {size // 4}     float     sum      -1 {part} {part}{count}"]

@@ -40,7 +40,8 @@ def case(name: str, rows: Optional[Rows], status: str = "Passed") -> dict[str, A
     if rows is None:
         return {"name": name, "status": status}
     shown = [["N/A" if cell is None else f"{cell:g}" for cell in row] for row in rows]
-    return {"name": name, "status": status, "bandwidth_matrix": shown, "sum": 1.0, "min": 0.0}
+    unit = {"bandwidth_description": "memcpy CE CPU(row) -> GPU(column) bandwidth (GB/s) "}
+    return {"name": name, "status": status, **unit, "bandwidth_matrix": shown, "sum": 1.0, "min": 0.0}
 
 
 def document(*cases: dict[str, Any], gpus: int = 8, **more: Any) -> str:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import random
+import re
 from pathlib import Path
 from typing import Any
 
@@ -42,10 +43,12 @@ def told(sheet: Sheet) -> str:
     return "; ".join(finding.text for finding in sheet.findings)
 
 
+#: As nccl-tests of 2.16 and later tell where a GPU stands.
+WHOLE = re.sub(r"\[0x(\w\w)\]", r"[0000:\1:00]", GOOD)
 TAGGED = [nccl.table(tag=tag) for tag in ("[1,0]<stdout>:", "[0] ")]
 
 
-@pytest.mark.parametrize("text", [GOOD, nccl.table(iters=True), *TAGGED])
+@pytest.mark.parametrize("text", [GOOD, WHOLE, nccl.table(iters=True), *TAGGED])
 def test_a_healthy_machine_passes_in_each_form(text: str) -> None:
     sheet = judged(text)
     assert sheet.verdict == PASS, told(sheet)
@@ -76,6 +79,10 @@ def test_a_healthy_machine_passes_in_each_form(text: str) -> None:
         (GOOD.replace("  8589934592 ", "  x8589934592 "), "inconclusive", "a line of its table cannot be read"),
         (GOOD.replace("  8589934592 ", "  node1:4711 "), "inconclusive", "a line of its table cannot be read"),
         (GOOD + GOOD, "inconclusive", "several tables"),
+        (GOOD.replace("(GB/s)", "(MB/s)"), "inconclusive", "does not say that its bandwidths are in GB/s"),
+        (GOOD.replace("(GB/s)", "(MB/s)", 1), "inconclusive", "does not say that its bandwidths are in GB/s"),
+        (GOOD.replace("(B)", "(b)"), "inconclusive", "does not say that its bandwidths are in GB/s"),
+        (WHOLE.replace("[0000:0b:00]", "[0000:0a:00]"), "inconclusive", "stands on another's GPU"),
         ("lorem ipsum\n", "inconclusive", "printed no table"),
     ],
 )
@@ -100,6 +107,60 @@ def test_each_size_is_missed(monkeypatch: Any, gone: Any, verdict: str) -> None:
     sheet = judge.begin(wanted, [floor], 8)
     judge.judge(sheet, read(text), DONE, wanted, floor)
     assert sheet.verdict == verdict, told(sheet)
+
+
+def test_each_rank_has_a_gpu_of_its_own_among_those_that_the_kernel_knows(tmp_path: Path) -> None:
+    """Where the bus alone is told, several GPUs may have one of that number, each in a domain of its own."""
+    twice = collective_gate(nccl.params(tmp_path, GOOD.replace("[0x0b]", "[0x0a]")), Context()).data
+    assert (twice["verdict"], twice["remedy"]) == ("inconclusive", "remediate_config")
+    assert "ran on bus 0a more often" in twice["msg"]
+    folder = tmp_path / "domains"
+    folder.mkdir()
+    params = nccl.params(folder, re.sub(r"\[0x\w\w\]", "[0x00]", GOOD))
+    for at, place in enumerate(sorted((folder / "pci").iterdir())):
+        place.rename(folder / "pci" / f"{at + 1:04x}:00:00.0")
+    assert collective_gate(params, Context()).data["verdict"] == PASS
+
+
+CRY = "node1:4711:4711 [3] NCCL WARN Cuda failure 'uncorrectable ECC error encountered'"
+
+
+@pytest.mark.parametrize(
+    ("output", "body", "verdict", "remedy"),
+    [
+        (GOOD.replace("# Out", f"{CRY}\n# Out"), "", "fail", "reset_gpu"),
+        (GOOD, f'echo "{CRY}" >&2', "fail", "reset_gpu"),
+        (GOOD, "echo NET/IB : Got completion with status=12 >&2", "inconclusive", "fabric"),
+        (GOOD, "echo ImportError: a plugin >&2", PASS, "none"),
+    ],
+)
+def test_what_nccl_cries_while_it_runs_on_is_the_nodes(
+    tmp_path: Path, output: str, body: str, verdict: str, remedy: str
+) -> None:
+    found = collective_gate(nccl.params(tmp_path, output, body=body), Context()).data
+    assert (found["verdict"], found["remedy"]) == (verdict, remedy), found["msg"]
+
+
+def test_a_figure_that_fits_a_ring_is_the_set_ups_fault(tmp_path: Path) -> None:
+    """Without NVLS the links carry what they should; it is a failure all the same."""
+    [row] = PROFILE["collective"]["tests"]
+    slow = nccl.table(busbw=(372.0, 375.0))
+    for ring, sizes, remedy in ((370, 16, "remediate_config"), (373, 16, "field_diag"), (370, 32, "field_diag")):
+        other = {**row, "name": "by_ring", "algorithm": "ring", "minimum": ring, "to_gib": sizes}
+        profile = {**PROFILE, "collective": {"tests": [row, other]}}
+        params = {**nccl.params(tmp_path, slow), "profile": profile, "tests": ["all_reduce"]}
+        found = collective_gate(params, Context()).data
+        assert (found["verdict"], found["remedy"]) == ("fail", remedy), found["msg"]
+        assert ("meets the floor of by_ring" in found["msg"]) == (remedy == "remediate_config")
+
+
+def test_of_several_nodes_nobody_knows_whose_cry_it_was() -> None:
+    wanted = wanted_of(PROFILE)
+    [floor] = floors_of(wanted)
+    sheet = judge.begin(wanted, [floor], 8)
+    done = Run(("all_reduce_perf",), 0, b"NCCL WARN Cuda failure 'uncorrectable ECC error'", b"", "exit", 1.0)
+    judge.judge(sheet, read(GOOD), done, wanted, floor, nodes=2)
+    assert "inconclusive" in {check.verdict for check in sheet.rows() if check.id == "all_reduce.ecc"}
 
 
 def test_other_gpus_than_those_of_the_sku_are_no_pass() -> None:

@@ -109,6 +109,22 @@ def test_a_port_that_is_not_there_fails(tmp_path: Path, place: str) -> None:
     assert said(found)[:2] == ("fail", "power_cycle") and "is not there" in said(found)[2]
 
 
+def test_a_port_whose_driver_counts_in_words_of_its_own_is_a_matter_of_the_profile(tmp_path: Path) -> None:
+    """bnxt_re, irdma and ionic have hw_counters alone: no retest changes that."""
+    row = cables.links(kind="roce", ports=["bnxt_re0/1"])
+    params = {**cables.params(tmp_path), "profile": cables.profile(row), "neighbours": {}}
+    cables.rdma(tmp_path, "bnxt_re0/1", link_layer="Ethernet")
+    place = tmp_path / "sys" / "class" / "infiniband" / "bnxt_re0" / "ports" / "1"
+    assert judged(params)["verdict"] == "pass"
+    shutil.rmtree(place / "counters")
+    cables.write(place, {"hw_counters/rx_bytes": 5, "gid_attrs/ndevs/0": "", "gid_attrs/ndevs/1": "ens1f0np0"})
+    found = judged(params)
+    assert (found["verdict"], found["remedy"], len(found["findings"])) == ("inconclusive", "remediate_config", 1)
+    assert "no folder counters: give the profile's links the kind ethernet, and ens1f0np0" in found["msg"]
+    shutil.rmtree(place / "gid_attrs")
+    assert "the kind ethernet" in judged(params)["msg"]
+
+
 def test_roce_is_told_by_its_layer(tmp_path: Path) -> None:
     params = {**cables.params(tmp_path), "profile": cables.profile(cables.links(kind="roce"))}
     assert "a port of InfiniBand, and the profile wants Ethernet" in said(judged(params))[2]

@@ -96,6 +96,19 @@ def test_a_counter_that_is_not_told_proves_nothing(rails: Callable[..., dict[str
     assert said(found) == ("inconclusive", "retest") and "does not tell how much left" in str(found["findings"])
 
 
+def test_nor_does_one_that_the_driver_never_keeps_and_that_is_a_matter_of_the_profile(
+    rails: Callable[..., dict[str, Any]], tmp_path: Path
+) -> None:
+    untold = {"rate": 391.2, "untold": True}
+    params = rails(mlx5_0=untold, mlx5_1=untold)
+    for port in cables.RAILS:
+        device, _slash, number = port.partition("/")
+        shutil.rmtree(tmp_path / "sys" / "class" / "infiniband" / device / "ports" / number / "counters")
+    found = judged(params)
+    told = {row["entity"]: row["remedy"] for row in found["findings"] if "ib_write_bw" in row["text"]}
+    assert found["verdict"] == "inconclusive" and told == dict.fromkeys(cables.RAILS, "remediate_config"), found
+
+
 def test_a_tool_that_is_not_there_measures_nothing(rails: Callable[..., dict[str, Any]]) -> None:
     found = judged({**rails(), "ib_write_bw": "/nonexistent"})
     assert found["verdict"] == "inconclusive" and "not installed" in str(found["findings"])

@@ -12,18 +12,18 @@ from pathlib import Path
 import pytest
 import yaml
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate import profiles, xids
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.cries import (
+    CRIES,
+    IN_DOUBT,
+    OF_NODE,
+    OF_SITE,
+)
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm import errors as dcgm_errors
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm import exits as dcgm_exits
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.gpu_state import exits as smi_exits
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.gpu_state.cells import RULES
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.kernel_log import sxids
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.storage import errors as storage_errors
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.training.cries import (
-    CRIES,
-    IN_DOUBT,
-    OF_NODE,
-    OF_SITE,
-)
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.climbed import CLIMBS
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.event import ATTEMPTS
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.remedies import BUDGETS

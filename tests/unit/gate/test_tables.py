@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate import xids
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.cries import CRIES
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm import errors as dcgm_errors
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm import exits as dcgm_exits
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm import options as dcgm_options
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.kernel_log import lines as klog_lines
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.kernel_log import sxids
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.storage import errors as storage_errors
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.training.cries import CRIES
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import REMEDIES
 from recorded import demanded
 

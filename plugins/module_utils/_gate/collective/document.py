@@ -19,10 +19,16 @@ from typing import Optional
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import short
 
 _TAG = re.compile(r"^\[\d+(?:,\d+)?\](?:<std(?:out|err)>)?:?\s?")
-_RANK = re.compile(r"^#\s+Rank\s+(\d{1,6})\s+(?:Group\s+\d+\s+)?Pid\s+\d+\s+on\s+(\S+)\s+device\s+(\d{1,4})\s")
+_RANK = re.compile(
+    r"^#\s+Rank\s+(\d{1,6})\s+(?:Group\s+\d+\s+)?Pid\s+\d+\s+on\s+(\S+)\s+device\s+(\d{1,4})\s"
+    r"(?:\s*\[(?:0x)?([0-9a-fA-F:.]{2,16})\])?"
+)
 #: RCCL calls itself so, each rank once, and says what it was built of on the lines after it.
 _VERSION = re.compile(r"^[NR]CCL version\s*:?\s+(?=\S)")
 _HEADER = re.compile(r"^#\s+size\s+count\s+type\s")
+#: The line below the header, of sizes, numbers, times and bandwidths.
+_UNITS = re.compile(r"^#\s+\(B\)\s+\(elements\)\s")
+_UNIT = "(GB/s)"
 _BOUNDS = re.compile(r"^#\s*Out of bounds values\s*:\s*(\d+)\s+(\w+)")
 _AVERAGE = re.compile(r"^#\s*Avg bus bandwidth\s*:\s*(\S+)(?:\s+(\w+))?")
 _NUMBER = re.compile(r"\d{1,9}(?:\.\d{1,9})?\Z")
@@ -50,6 +56,8 @@ class Seen:
     version: str = ""
     #: Host and device by rank.
     ranks: dict[int, tuple[str, int]] = field(default_factory=dict)
+    #: Host and PCI address by rank, where it tells one: whole (2.16), or the bus alone.
+    places: dict[int, tuple[str, str]] = field(default_factory=dict)
     rows: list[Row] = field(default_factory=list)
     #: The two lines at its end: what they say, empty where they are not there.
     bounds: str = ""
@@ -60,14 +68,17 @@ class Seen:
 def read(text: str) -> Seen:
     seen = Seen()
     headers: list[list[str]] = []
+    units: list[int] = []
     checked = not re.search(r"\bvalidation: 0\b", text)
     for tagged in text.splitlines():
         line = _TAG.sub("", tagged).rstrip()
         rank = _RANK.match(line)
         if rank:
-            _rank(seen, int(rank.group(1)), (rank.group(2), int(rank.group(3))))
+            _rank(seen, int(rank.group(1)), (rank.group(2), int(rank.group(3))), (rank.group(4) or "").lower())
         elif _HEADER.match(line):
             headers.append(line.lstrip("#").split())
+        elif _UNITS.match(line):
+            units.append(line.split().count(_UNIT))
         elif _VERSION.match(line):
             seen.version = seen.version or short(_VERSION.sub("", line).partition("+")[0], 40)
         elif line.startswith("#"):
@@ -76,13 +87,19 @@ def read(text: str) -> Seen:
             _row(seen, line.split(), headers[-1], checked)
     if len(headers) != 1:
         seen.problems.append("it printed no table" if not headers else "it printed several tables")
+    elif units != [_OF_EACH]:
+        seen.problems.append(f"it does not say that its bandwidths are in {_UNIT[1:-1]}")
     return seen
 
 
-def _rank(seen: Seen, number: int, place: tuple[str, int]) -> None:
-    if number in seen.ranks or place in seen.ranks.values():
+def _rank(seen: Seen, number: int, place: tuple[str, int], address: str) -> None:
+    # The bus alone is that of several GPUs, in domains of their own.
+    twice = ":" in address and (place[0], address) in seen.places.values()
+    if twice or number in seen.ranks or place in seen.ranks.values():
         seen.problems.append(f"rank {number} is told twice, or stands on another's GPU")
     seen.ranks[number] = place
+    if address:
+        seen.places[number] = place[0], address
 
 
 def _footer(seen: Seen, line: str) -> None:

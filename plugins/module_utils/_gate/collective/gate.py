@@ -27,7 +27,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.collectiv
     Floor,
     floors_of,
 )
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.on_bus import on_bus
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.on_bus import places_on_bus
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._process import Run, run
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Result
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import Tool, answer, digest
@@ -63,10 +63,11 @@ def _look(params: Mapping[str, Any], ctx: Context, begun: Begun) -> Result:
             return answer({**begun.unmeasured(TEXT, BUSY), "argv": calls[0]})
         runs = [_run(call, floor, end) for floor, call in zip(floors, calls)]
     library = floors[0].library
-    sheet = judging.begin(wanted, floors, on_bus(wanted, str(params.get("pci_path") or _PCI), VENDORS[library]))
+    places = places_on_bus(wanted, str(params.get("pci_path") or _PCI), VENDORS[library])
+    sheet = judging.begin(wanted, floors, len(places))
     documents = [read(one.text) for one in runs]
     for floor, seen, done in zip(floors, documents, runs):
-        judging.judge(sheet, seen, done, wanted, floor)
+        judging.judge(sheet, seen, done, wanted, floor, places=places, known=floors_of(wanted))
     kept = evidence.save(sheet, params, ctx, lambda: {"gate": GATE, "runs": [one.as_evidence() for one in runs]})
     version = next((seen.version for seen in documents if seen.version), "")
     tool = Tool(TOOLS[library], version, [word for call in calls for word in call])

@@ -8,11 +8,13 @@ Runs on nodes: standard library only.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import short
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.collective.document import Seen
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.collective.section import Floor
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.cries import OF_NODE, heard
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.ended import ENDED, record_end
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.required import Required, demand
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.wanted import Wanted
@@ -55,14 +57,27 @@ def begin(wanted: Wanted, floors: Sequence[Floor], on_bus: int) -> Sheet:
     return sheet
 
 
-def judge(sheet: Sheet, seen: Seen, run: Run, wanted: Wanted, floor: Floor, *, nodes: int = 1) -> None:
-    """Everything that one run says. nodes: on how many hosts the ranks must be."""
+def judge(
+    sheet: Sheet,
+    seen: Seen,
+    run: Run,
+    wanted: Wanted,
+    floor: Floor,
+    *,
+    nodes: int = 1,
+    places: Sequence[str] = (),
+    known: Sequence[Floor] = (),
+) -> None:
+    """Everything that one run says. nodes: on how many hosts the ranks must be. places: the PCI addresses of the
+    GPUs of the one host, as its kernel has them. known: what else the profile has a floor for."""
     record_end(sheet, run)
+    _cries(sheet, run, floor, nodes)
     for at, text in enumerate(seen.problems):
         sheet.unsettled(f"{floor.name}.output" + (f".{at}" if at else ""), NODE, f"{floor.program}: {short(text, 300)}")
     _ranks(sheet, seen, wanted, floor, nodes)
+    _places(sheet, seen, floor, places)
     _ends(sheet, seen, floor)
-    _table(sheet, seen, floor)
+    _table(sheet, seen, floor, known)
 
 
 def _ranks(sheet: Sheet, seen: Seen, wanted: Wanted, floor: Floor, nodes: int) -> None:
@@ -75,6 +90,31 @@ def _ranks(sheet: Sheet, seen: Seen, wanted: Wanted, floor: Floor, nodes: int) -
         text = f"{floor.name} ran on {count} of {wanted.gpu_count} GPUs, on {len(hosts)} hosts"
         sheet.find(f"{floor.name}.ranks", NODE, text, "power_cycle" if verdict == FAIL else "remediate_config")
     sheet.record(Check(f"{floor.name}.ranks", NODE, verdict, count, wanted.gpu_count, "", wanted.gpu_count_source))
+
+
+def _places(sheet: Sheet, seen: Seen, floor: Floor, places: Sequence[str]) -> None:
+    """Each rank on a GPU of its own: no bus is told more often than the kernel has GPUs there."""
+    known, told = (Counter(map(_bus, some)) for some in (places, (address for _host, address in seen.places.values())))
+    if places and told - known:
+        text = f"{floor.name} ran on {', '.join(f'bus {bus:02x}' for bus in sorted(told - known))} more often than"
+        sheet.unsettled(f"{floor.name}.ranks", NODE, f"{text} there are GPUs of the SKU", "remediate_config")
+
+
+def _bus(address: str) -> int:
+    """The bus of a PCI address, which may be told alone."""
+    parts = address.partition(".")[0].split(":")
+    return int(parts[-2] if len(parts) > 1 else parts[0], 16)
+
+
+def _cries(sheet: Sheet, run: Run, floor: Floor, nodes: int) -> None:
+    """What NCCL says of a GPU that failed while it ran on; of several nodes nobody knows whose it was."""
+    for cry in heard(f"{run.text}\n{run.cries}", whole=True):
+        text, cell = f"{floor.name}: {cry.text}", cry.id.replace("training:", f"{floor.name}.")
+        if cry.whose == OF_NODE and nodes == 1:
+            sheet.find(cell, cry.entity, text, cry.remedy)
+            sheet.record(Check(cell, cry.entity, FAIL, short(cry.text, 120), "none", "", floor.program))
+        else:
+            sheet.unsettled(cell, cry.entity, text, cry.remedy)
 
 
 def _ends(sheet: Sheet, seen: Seen, floor: Floor) -> None:
@@ -90,7 +130,7 @@ def _ends(sheet: Sheet, seen: Seen, floor: Floor) -> None:
             sheet.record(Check(f"{floor.name}.{what}", NODE, FAIL, said, "OK", "", floor.program))
 
 
-def _table(sheet: Sheet, seen: Seen, floor: Floor) -> None:
+def _table(sheet: Sheet, seen: Seen, floor: Floor, known: Sequence[Floor]) -> None:
     rows, sizes = seen.rows, [row.size for row in seen.rows]
     if sorted(sizes) != floor.sizes:
         text = f"{floor.name} shows no sizes of {floor.smallest} to {floor.largest} bytes, each doubled and once"
@@ -103,7 +143,7 @@ def _table(sheet: Sheet, seen: Seen, floor: Floor) -> None:
         sheet.unsettled(f"{floor.name}.busbw", NODE, f"{floor.name} has a size without a bandwidth")
         return
     largest = max(rows, key=lambda row: row.size)
-    _bandwidth(sheet, [value for value in values if value is not None], largest.busbw, floor)
+    _bandwidth(sheet, [value for value in values if value is not None], largest.busbw, floor, known)
 
 
 def _wrong(sheet: Sheet, counts: Sequence[int | None], floor: Floor) -> None:
@@ -117,12 +157,24 @@ def _wrong(sheet: Sheet, counts: Sequence[int | None], floor: Floor) -> None:
     sheet.record(Check(cell, NODE, FAIL if total else PASS, total, 0, "values", _OWN))
 
 
-def _bandwidth(sheet: Sheet, values: Sequence[float], last: Sequence[float | None], floor: Floor) -> None:
+def _ring(floor: Floor, known: Sequence[Floor], least: float) -> str:
+    """The collective of the profile by a ring, whose floor this figure meets; empty where it meets none."""
+    same = [one for one in known if (one.program, one.sizes) == (floor.program, floor.sizes)]
+    rings = (one for one in same if floor.algorithm != "ring" and one.algorithm == "ring")
+    return next((one.name for one in rings if least >= one.minimum), "")
+
+
+def _bandwidth(
+    sheet: Sheet, values: Sequence[float], last: Sequence[float | None], floor: Floor, known: Sequence[Floor]
+) -> None:
     least, best = min(values), max(values)
     verdict = PASS if least >= floor.minimum else FAIL
     if verdict == FAIL:
         text = f"{floor.name}: {least:g} {floor.unit}, wanted {floor.minimum:g}"
-        sheet.find(f"{floor.name}.busbw", NODE, text, "field_diag")
+        ring = _ring(floor, known, least)
+        if ring:  # its links are as fast as they should be: what adds up in the switches was not used
+            text += f"; that meets the floor of {ring}, by a ring: was NVLS off, by its set-up or the fabric manager's?"
+        sheet.find(f"{floor.name}.busbw", NODE, text, "remediate_config" if ring else "field_diag")
     sheet.record(Check(f"{floor.name}.busbw", NODE, verdict, least, floor.minimum, floor.unit, floor.source))
     share = round(min(value for value in last if value is not None) / best, 3) if best else 0.0
     steady = PASS if share >= _STEADY else FAIL

@@ -26,8 +26,12 @@ _NUMBER = re.compile(r"\d{1,9}(?:\.\d{1,9})?\Z")
 _VERSION = re.compile(r"^nvbandwidth Version: v?(\S{1,40})\s*$", re.M)
 _RUNNING = re.compile(r"^Running (\w+)\.\s*$")
 _SUM = re.compile(r"^SUM (\w+) (\S+)\s*$")
-_DEVICE = re.compile(r"^Device (\d{1,4}): ")
+_DEVICE = re.compile(r"^Device (\d{1,4}: .*)")
+#: Where a device of its list stands; earlier than 0.5 nowhere.
+_PLACE = re.compile(r"\(([0-9a-fA-F]{4,8}:[0-9a-fA-F:.]{4,12})\)\s*$")
+_UNIT = "(GB/s)"
 _WHOLE = 256
+_NO_UNIT = "does not say that its bandwidths are in GB/s"
 Cell = Optional[float]
 
 
@@ -85,7 +89,7 @@ def _json(text: str) -> Seen:
         return Seen(problems=["its document is of another shape"])
     seen = Seen(str(body.get("version") or "").lstrip("v"))
     listed = body.get("GPU Device list")
-    seen.devices = len(listed) if isinstance(listed, list) else None
+    _list(seen, [str(device) for device in listed] if isinstance(listed, list) else None)
     if body.get("error"):
         seen.problems.append(f"it says: {short(body['error'], 200)}")
     cases = body.get("testcases")
@@ -97,6 +101,17 @@ def _json(text: str) -> Seen:
     return seen
 
 
+def _list(seen: Seen, devices: Optional[list[str]]) -> None:
+    """Its list of devices, in which each stands once: by its number, and by its place where that is told."""
+    if devices is None:
+        return
+    seen.devices = len(devices)
+    numbers = [device.partition(":")[0].strip() for device in devices]
+    places = [match.group(1).lower() for match in map(_PLACE.search, devices) if match]
+    if any(len(set(some)) != len(some) for some in (numbers, places)):
+        seen.problems.append("its list of devices names one of them twice")
+
+
 def _case(told: Mapping[str, Any]) -> Case:
     word = str(told.get("status", ""))
     status = _STATUS.get(word.strip().lower(), "")
@@ -105,6 +120,8 @@ def _case(told: Mapping[str, Any]) -> Case:
         return Case(status, word=word)
     if not isinstance(rows, list) or not rows or not all(isinstance(row, list) and row for row in rows):
         return Case(status, word=word, problem="it has no matrix")
+    if _UNIT not in str(told.get("bandwidth_description") or ""):
+        return Case(status, word=word, problem=_NO_UNIT)
     return _matrix(status, word, [[str(cell) for cell in row] for row in rows])
 
 
@@ -128,8 +145,7 @@ def _text(text: str) -> Seen:
     version = _VERSION.search(text)
     seen = Seen(version.group(1).lstrip("v") if version else "")
     lines = text.splitlines()
-    devices = {match.group(1) for match in map(_DEVICE.match, lines) if match}
-    seen.devices = len(devices) or None
+    _list(seen, [match.group(1) for match in map(_DEVICE.match, lines) if match] or None)
     name = ""
     rows: list[list[str]] = []
     for line in lines:
@@ -156,6 +172,8 @@ def _ended(begun: str, ended: str, lines: list[list[str]]) -> Case:
     at = next((at for at, line in enumerate(lines) if line and line == [str(n) for n in range(len(line))]), None)
     if at is None:
         return Case(RAN, word="SUM", problem="it has no matrix")
+    if not any(_UNIT in line for line in lines[:at]):
+        return Case(RAN, word="SUM", problem=_NO_UNIT)
     width, body = len(lines[at]), [line for line in lines[at + 1 :] if line]
     if any(len(line) != width + 1 or line[0] != str(number) for number, line in enumerate(body)) or not body:
         return Case(RAN, word="SUM", problem="its matrix is cut")

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple, Optional
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import DeadlineExceeded
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import short
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.ended import record_end
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.network.ports import number
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.network.ports import number, uncounted
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.network.section import ETHERNET
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.network.speeds import IPERF3, PERFTEST, Speed
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.network.tools import (
@@ -46,13 +46,15 @@ _REMEDY = "field_diag"
 @dataclass(frozen=True)
 class Taken:
     """One port measured. runs: the one that measured, and the one that it wrote to where that was ours. sent: bytes
-    that the kernel saw leave by that port meanwhile; None where it does not tell."""
+    that the kernel saw leave by that port meanwhile; None where it does not tell. uncounted: where its driver never
+    does, what helps."""
 
     speed: Speed
     port: str
     seen: Seen
     runs: Sequence[Run]
     sent: Optional[int]
+    uncounted: str = ""
 
 
 class Asked(NamedTuple):
@@ -82,7 +84,7 @@ def measure(asked: Asked, ctx: Context) -> Iterator[Taken]:
             seen, runs = _METHODS[speed.tool](asked, ctx, speed, port)
             after = _sent(asked.sysfs, speed, port)
             sent = None if before is None or after is None or after < before else after - before
-            yield Taken(speed, port, seen, runs, sent)
+            yield Taken(speed, port, seen, runs, sent, uncounted(asked.sysfs, speed.links, port))
 
 
 def _sent(sysfs: str, speed: Speed, port: str) -> Optional[int]:
@@ -161,7 +163,8 @@ def judge(sheet: Sheet, taken: Taken) -> None:
     problem = taken.seen.problem or _unseen(taken)
     if problem or taken.seen.rate is None:
         cries = short(taken.runs[0].cries.strip(), 120)
-        sheet.unsettled(speed.cell, port, f"{port}: {speed.tool}: {problem}" + (f" ({cries})" if cries else ""))
+        text = f"{port}: {speed.tool}: {problem}" + (f" ({cries})" if cries else "")
+        sheet.unsettled(speed.cell, port, text, "remediate_config" if problem == taken.uncounted else "retest")
         return
     rate = taken.seen.rate
     verdict = PASS if rate >= speed.minimum else FAIL
@@ -174,7 +177,7 @@ def judge(sheet: Sheet, taken: Taken) -> None:
 def _unseen(taken: Taken) -> str:
     """What speaks against the data having left by that port; empty where nothing does."""
     if taken.sent is None:
-        return "the kernel does not tell how much left by the port"
+        return taken.uncounted or "the kernel does not tell how much left by the port"
     if taken.sent * 8 < _LEFT * taken.seen.bits:
         told, left = taken.seen.bits / 8e9, taken.sent / 1e9
         return f"it tells of {told:.3g} GB, and the kernel saw {left:.3g} GB leave by the port"

@@ -106,6 +106,9 @@ def _failed(sheet: Sheet, check: Check, text: str, remedy: str) -> None:
 def grown(sheet: Sheet, links: Links, name: str, before: Port, after: Port) -> None:
     """A counter that is at its end counts no more, and one that fell was set back: nobody knows what they missed."""
     rises = {}
+    if after.uncounted:
+        sheet.unsettled(ERRORS, name, f"{name}: {after.uncounted}", "remediate_config")
+        return
     for counter, end in limits(links).items():
         first, last = (port.counters.get(counter) if port.counters else None for port in (before, after))
         if first is None or last is None:

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Optional
 
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.network.section import ETHERNET, Links
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.network.section import ETHERNET, ROCE, Links
 
 #: By error counter of an RDMA port the highest that it can tell: there it stays, and counts no more
 #: (InfiniBand Architecture Specification 1.3, PortCounters).
@@ -48,6 +48,8 @@ class Port:
     rate: Optional[float] = None
     lanes: Optional[int] = None
     counters: Optional[Mapping[str, Optional[int]]] = None
+    #: Of a port whose driver keeps none of the counters of its kind: what helps.
+    uncounted: str = ""
 
     def as_dict(self) -> dict[str, Any]:
         told = {key: getattr(self, key) for key in ("there", "state", "up", "layer", "rate", "lanes")}
@@ -65,7 +67,7 @@ def layer(links: Links) -> str:
 
 
 def shown(sysfs: str, links: Links, port: str) -> Port:
-    return _netdev(sysfs, port) if links.kind == ETHERNET else _rdma(sysfs, port)
+    return _netdev(sysfs, port) if links.kind == ETHERNET else _rdma(sysfs, port, uncounted(sysfs, links, port))
 
 
 # -- RDMA --------------------------------------------------------------------------------------------------------------
@@ -76,9 +78,37 @@ _ACTIVE, _LINK_UP = "4", "5"
 _STATES, _PHYSICAL = tuple("012345"), tuple("1234567")
 
 
-def _rdma(sysfs: str, port: str) -> Port:
+def _folder(sysfs: str, port: str) -> str:
     device, _slash, which = port.partition("/")
-    folder = os.path.join(sysfs, "class", "infiniband", device, "ports", which)
+    return os.path.join(sysfs, "class", "infiniband", device, "ports", which)
+
+
+def uncounted(sysfs: str, links: Links, port: str) -> str:
+    """Where the driver of an RDMA port keeps none of the counters that each of InfiniBand has: what helps.
+
+    bnxt_re, irdma, ionic and others answer no query of them (process_mad), and the kernel then makes no folder (Linux
+    v6.12 drivers/infiniband/core/sysfs.c). What they count in hw_counters each names in its own way, and their network
+    device need not count what goes past the kernel, so that neither stands for them.
+    """
+    folder = _folder(sysfs, port)
+    if links.kind == ETHERNET or not os.path.isdir(folder) or os.path.isdir(os.path.join(folder, "counters")):
+        return ""
+    why = "its driver keeps none of the counters of an RDMA port, there is no folder counters"
+    if links.kind != ROCE:
+        return f"{why}: look at the driver"
+    device = _device(folder)
+    return f"{why}: give the profile's links the kind ethernet" + (f", and {device} for this port" if device else "")
+
+
+def _device(folder: str) -> str:
+    """The network device of a port of RoCE; an entry without one cannot be read."""
+    place = os.path.join(folder, "gid_attrs", "ndevs")
+    names = sorted(os.listdir(place)) if os.path.isdir(place) else []
+    return next((word for word in (_word(os.path.join(place, name)) for name in names) if word), "")
+
+
+def _rdma(sysfs: str, port: str, uncounted: str) -> Port:
+    folder = _folder(sysfs, port)
     if not os.path.isdir(folder):
         return Port(False)
     words = (_word(os.path.join(folder, "state")), _word(os.path.join(folder, "phys_state")))
@@ -93,6 +123,7 @@ def _rdma(sysfs: str, port: str) -> Port:
         float(rate.group(1)) if rate else None,
         int(rate.group(2)) if rate else None,
         {name: number(os.path.join(folder, "counters", name)) for name in RDMA},
+        uncounted,
     )
 
 

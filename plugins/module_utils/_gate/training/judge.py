@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from statistics import fmean, median
 from typing import Any, NamedTuple, Optional
 
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.cries import OF_NODE, heard
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.ended import ENDED, record_end
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.training.cries import OF_NODE, heard
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.training.document import Seen, Step
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.training.formats import SPEEDS
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.training.section import Training

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, gpufleet.baremetal contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the log of a training cries, whose fault that is, and what helps. PRIVATE to the collection.
+"""What the log of a training or of a collective cries, whose fault that is, and what helps. PRIVATE to the collection.
 
 What a GPU did wrong is a failure of its node. What may be the node's, another node's or the program's condemns nobody.
 What the site's set-up lacks is told where the training came to no end: many programs say that a module is missing, and
