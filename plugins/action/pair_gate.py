@@ -11,7 +11,6 @@ from functools import partial
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, FleetError
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate import profiles
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.pair.gate import GATE, pair_gate
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.registry import tests_between
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.specs import PAIR_GATE, PAIR_GATE_RULES
@@ -21,7 +20,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._watched import
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _machine
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._batch import BatchAction
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._collects import Collects
-from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._in_force import PROFILE_SCHEMA, profile_of
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._in_force import used, weakened_of
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._looks import Looks
 
 #: What becomes a word of a command on another node.
@@ -47,6 +46,7 @@ class ActionModule(BatchAction, Collects):
             self.ids: dict[str, str] = {}
             return params
         params = super().prepare(params)
+        self._weaker: dict[str, list[dict[str, Any]]] = {}
         self._looks_at = Looks(self, self._vars, timeout=60.0, threads=_THREADS)
         for node in params["nodes"]:
             self._completed(node, params)
@@ -62,6 +62,8 @@ class ActionModule(BatchAction, Collects):
     def _recorded_first(self, params: dict[str, Any]) -> dict[str, Any]:
         """Recorded before the others get the answer: each then looks its verdict up in the ledger."""
         result = {**super(BatchAction, self)._in_worker(params), "asked": []}
+        for host, rows in self._weaker.items():
+            (result.get("verdicts") or {}).get(host, {}).update({"weakened": rows} if rows else {})
         self._record(result)
         return {**result, "events": []}
 
@@ -83,15 +85,15 @@ class ActionModule(BatchAction, Collects):
             node["address"] = str(node.get("address") or host)
             if not _ADDRESS.match(node["address"]):
                 raise ConfigError("no address at which another node could reach it", seen=node["address"])
-            node["wanted"] = wanted_of(self._profile(params, host))
+            profile, where = self._profile(params, host)
+            self._weaker[host] = weakened_of(GATE, profile, where)
+            node["wanted"] = wanted_of(profile)
         except ConfigError as exc:
             node.update(refusal(f"{host}: {exc}", exc.kind))
 
-    def _profile(self, params: Mapping[str, Any], host: str) -> Mapping[str, Any]:
-        if params.get("profile"):
-            profiles.check(params["profile"], PROFILE_SCHEMA)
-            return dict(params["profile"])
-        return profile_of({**params, "sku": self._task.args.get("sku") or self.host_var("gpufleet_sku", host)}).data
+    def _profile(self, params: Mapping[str, Any], host: str) -> tuple[Mapping[str, Any], str]:
+        """It, and where it stands."""
+        return used({**params, "sku": self._task.args.get("sku") or self.host_var("gpufleet_sku", host)})
 
     def _right_machines(self, nodes: Sequence[dict[str, Any]], params: Mapping[str, Any]) -> None:
         """Nothing is run on a machine of which nobody knows that it is the node."""

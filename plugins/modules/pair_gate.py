@@ -150,7 +150,8 @@ gate:
 verdicts:
   description:
     - For each host whether it passed (C(ok)), the C(verdict), and else the C(reason), C(findings) and C(remedy). The
-      whole verdict is in the ledger.
+      whole verdict is in the ledger. Beside it stands what the host's profile demands less than the shipped one
+      (C(weakened)).
     - Without a C(verdict) nothing was judged; C(kind) is that of the error which stood in the way then (V(not_ours)
       or V(config), for instance).
   returned: where it measures
@@ -192,6 +193,16 @@ remedy:
   returned: with O(collect)
   type: str
   sample: field_diag
+weakened:
+  description:
+    - What the profile of the site demands less of this gate than the one that is shipped for the SKU, a row each with
+      C(what), C(from), C(to), and the C(source) that the site's profile gives for it, or its own place for what it
+      leaves out. A change of which nobody knows that it demands no less is among them. At most 50 are told.
+  returned: with O(collect), where a profile of the site, or the option O(profile), demands less than a shipped one
+  type: list
+  elements: dict
+  sample:
+    - {what: gpu.count, from: 8, to: 7, source: ten nodes of this site}
 """
 
 from ansible.module_utils.basic import AnsibleModule

@@ -14,7 +14,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Co
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import answer, inconclusive
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._door import VerbAction
 
-_BESIDE = ("event", "seconds", "reason")
+_BESIDE = ("event", "seconds", "reason", "weakened")
 
 
 class Collects(VerbAction):

@@ -32,8 +32,12 @@ REQUIRED = ("dcgm_gate", "kernel_log_gate")
 #: Gates that may outlive their task, which ``gate_wait`` then watches, and for how many seconds after its end a verdict
 #: of each says something of the node: whoever began a soak of days may come back after the weekend.
 DETACHED: dict[str, float] = {"dcgm_gate": 3600.0, "soak_gate": 1209600.0}
-#: Of a gate that reads other sections of a profile than ``gpu`` and the one of its driver: which.
-SECTIONS: dict[str, tuple[str, ...]] = {"kernel_log_gate": (), "soak_gate": ("gpu", "gpu_state", "gpu_burn", "soak")}
+#: Of a gate that reads other sections of a profile than ``gpu`` and the one of its driver: which, or what of them.
+SECTIONS: dict[str, tuple[str, ...]] = {
+    "kernel_log_gate": (),
+    "pair_gate": ("gpu", "network.links", "network.speeds", "collective.fabric"),
+    "soak_gate": ("gpu", "gpu_state", "gpu_burn", "soak"),
+}
 #: Which verdicts fail the host.
 FAIL_ON = ("fail", "inconclusive", "never")
 #: DCGM's run levels.

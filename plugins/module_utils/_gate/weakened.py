@@ -48,8 +48,15 @@ def of_gate(gate: str, shipped: Mapping[str, Any], used: Mapping[str, Any], wher
     :param where: the used profile's own place, for what stands nowhere in it.
     """
     sections = SECTIONS.get(gate, ("gpu", gate.removesuffix("_gate")))
-    rows = (row for name in sections for row in _of(name, name, shipped.get(name), used.get(name), where))
+    rows = (row for name in sections for row in _of(name, name, _part(shipped, name), _part(used, name), where))
     return [row for row, _at in zip(rows, range(MOST))]
+
+
+def _part(profile: Mapping[str, Any], path: str) -> Any:
+    """A section, or what stands in it below a dot; None where there is none."""
+    section, _dot, part = path.partition(".")
+    found = profile.get(section)
+    return found if not part else found.get(part) if isinstance(found, Mapping) else None
 
 
 def _row(what: str, before: Any, after: Any, source: str) -> Iterator[Row]:

@@ -141,6 +141,26 @@ def test_a_gate_tells_of_what_it_reads_alone() -> None:
     assert not of_gate("kernel_log_gate", SHIPPED, changed(("gpu", "count", "value"), -1), WHERE)
 
 
+def test_what_is_measured_between_nodes_is_a_part_of_two_sections() -> None:
+    links = {"name": "rails", "kind": "infiniband", "ports": ["mlx5_0/1"], "rate_gbps": 400}
+    speeds = [{"name": "write", "links": "rails", "of_rate": 0.92}, {"name": "tcp", "links": "rails", "of_rate": 0.5}]
+    fabric = {"name": "ring", "algorithm": "ring", "of_rate": 0.9}
+    shipped = {**SHIPPED, "network": {"links": [links], "speeds": speeds}}
+    shipped["collective"] = {**SHIPPED["collective"], "fabric": [fabric]}
+    used = copy.deepcopy(shipped)
+    used["network"]["links"][0]["rate_gbps"], used["network"]["speeds"][0]["of_rate"] = 200, 0.5
+    del used["network"]["speeds"][1], used["collective"]["fabric"]
+    used["collective"]["tests"][0]["minimum"] = 1
+    assert {row["what"]: (row["from"], row["to"]) for row in of_gate("pair_gate", shipped, used, WHERE)} == {
+        "network.links.rails.rate_gbps": (400, 200),
+        "network.speeds.write.of_rate": (0.92, 0.5),
+        "network.speeds.tcp": ("demanded", "left out"),
+        "collective.fabric.ring": ("demanded", "left out"),
+    }
+    assert not of_gate("pair_gate", shipped, shipped, WHERE) and not of_gate("pair_gate", SHIPPED, shipped, WHERE)
+    assert of_gate("pair_gate", shipped, {**used, "network": None}, WHERE)
+
+
 def test_the_result_of_a_gate_tells_it_and_a_shipped_profile_has_nothing_to_tell(tmp_path: Any) -> None:
     used = changed(("gpu", "power", "value"), -100)
     (tmp_path / "h100-sxm-8.yaml").write_text(yaml.safe_dump(used), encoding="utf-8")
