@@ -24,7 +24,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.soak.part
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.wanted import Wanted, wanted_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import FAIL
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._detached import DetachedGate
-from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._soaking import begun_last
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._soaking import begun_last, cut_off
 
 #: What says nothing of a node that may soak on, by the finding: whose failure it is instead.
 _OF_NOBODY: Mapping[str, str] = {
@@ -50,7 +50,11 @@ class ActionModule(DetachedGate):
         params = {**params, "detached": bool(params["detached"] or params["stop"])}
         if params["stop"] and not params["job"] and not self._task.check_mode:
             params.update(self._going_on(params))
-        return super().prepare(params)
+        params = super().prepare(params)
+        if params["job"] and params["detached"] and not params["stop"] and not self._task.check_mode:
+            counted = cut_off(self.ledger(), self.node_id(), params["job"])
+            params["cut_off"] = max(int(params["cut_off"]), counted)
+        return params
 
     def _going_on(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """The soak that goes on by the ledger, in the words that it was begun with: who ends it need not know them."""

@@ -56,6 +56,13 @@ options:
         none goes on the task has RV(no_soak), and no verdict.
     type: bool
     default: false
+  cut_off:
+    description:
+      - How often this soak was cut off. The node counts that as well, and the greater number counts, for a node whose
+        O(state_dir) is in memory forgets its crashes.
+      - The action counts in the ledger how often M(gpufleet.baremetal.gate_wait) found it killed, or its node rebooted.
+    type: int
+    default: 0
   timeout:
     description: Seconds after which it ends in any case. Without it, the hours, a fifth of them and half an hour.
     type: int

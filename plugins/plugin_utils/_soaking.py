@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.job import ANOTHER, NO_SOAK
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.watch import GONE
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.watch import CUT_OFF, GONE
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 
 #: The gate that goes on for days, and the tool that its own verdict names.
@@ -56,6 +56,23 @@ def going_on(ledger: Ledger, node_id: str, since: int) -> Mapping[str, Any] | No
     return begun
 
 
+def cut_off(ledger: Ledger, node_id: str, job: str) -> int:
+    """How often this soak was found killed, or its node rebooted, since it has last told anything itself: once each
+    time that it was begun, however often somebody looked."""
+    count, begun = 0, False
+    for event in ledger.history(node_id, kinds=("intent", "verdict"), names=(SOAK,)):
+        data = event["data"]
+        if data.get("job") != job:
+            continue
+        if event["kind"] == "intent":
+            begun = begun or not _stops(data)
+        elif _tells(data):
+            count, begun = 0, False
+        elif begun and _found(data, CUT_OFF):
+            count, begun = count + 1, False
+    return count
+
+
 def _stops(intent: Mapping[str, Any]) -> bool:
     """Who only ends a soak begins none."""
     return bool((intent.get("options") or {}).get("stop"))
@@ -64,6 +81,13 @@ def _stops(intent: Mapping[str, Any]) -> bool:
 def _ends_it(data: Mapping[str, Any]) -> bool:
     """Does this verdict show that the soak is over? Its own does, and a process or a boot that is gone; a node that did
     not answer may soak on, and so may one whose soak was asked for in other words."""
-    if (data.get("tool") or {}).get("name") == SOAKED:
-        return True
-    return any(one.get("id") in GONE for one in data.get("findings") or [])
+    return _tells(data) or _found(data, GONE)
+
+
+def _tells(data: Mapping[str, Any]) -> bool:
+    """Is it the soak's own word?"""
+    return bool((data.get("tool") or {}).get("name") == SOAKED)
+
+
+def _found(data: Mapping[str, Any], ids: Sequence[str]) -> bool:
+    return any(one.get("id") in ids for one in data.get("findings") or [])

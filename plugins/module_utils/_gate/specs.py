@@ -183,6 +183,7 @@ SOAK_GATE = spec(
     {**DETACHED, "state_dir": {"type": "path", "default": "/var/lib/gpufleet-soak"}},
     hours={"type": "float", "default": 24.0},
     stop={"type": "bool", "default": False},
+    cut_off={"type": "int", "default": 0},
     tests={"type": "list", "elements": "str"},
     timeout={"type": "int"},
     gpu_burn={"type": "str", "default": "gpu_burn"},

@@ -65,7 +65,8 @@ FROM_START = (
 )
 #: What a wait finds of a job that is over, whatever it was.
 REBOOTED, DIED = "rebooted", "died"
-GONE = (REBOOTED, DIED, UNWRITTEN)
+CUT_OFF = (REBOOTED, DIED)
+GONE = (*CUT_OFF, UNWRITTEN)
 #: What is true of a node also after its next boot, by the gate; of the others it is a failure.
 _LASTING: Mapping[str, Sequence[str]] = {"soak_gate": (FAIL, PASS, INCONCLUSIVE)}
 #: The finding of what a shutdown ends as well: such a job goes on after the boot.

@@ -29,6 +29,8 @@ pytestmark = [
 OF_A_MACHINE = ("nvidia_smi", "source", "path", "uptime_path", "kmsg_path", "pstore_path", "pstore_archive")
 #: gpu-burn ends the process that watches it, once: its parent runs it, and that one's parent watches.
 KILLS = "[ -e {home}/killed ] || {{ touch {home}/killed; kill -9 $(cut -d ' ' -f 4 /proc/$PPID/stat); sleep 9; }}"
+#: The same on a node whose folder is in memory: the tool outlives that process for long enough to take it away.
+FORGETS = f"trap '' TERM; {KILLS.replace('sleep 9', 'rm -r {home}/jobs; sleep 9')}"
 
 
 class Soaks(Site):
@@ -77,6 +79,7 @@ def test_each_node_of_a_batch_is_soaked_and_judged(tmp_path: Path) -> None:
     site = Soaks(tmp_path)
     site.soak("well")
     site.soak("cut", body=KILLS)
+    site.soak("forgets", body=FORGETS)
     site.soak("hot", look=soaked.document({"temperature/gpu_temp": "93 C"}))
     found = site.play(VALIDATING, site.role())
     well, cut, hot = (found[name][-1] for name in ("well", "cut", "hot"))
@@ -88,6 +91,7 @@ def test_each_node_of_a_batch_is_soaked_and_judged(tmp_path: Path) -> None:
     assert kept["asked"]["tests"] == ["burn"] and kept["asked"]["level"] == soaked.HOURS
     assert measured(kept, "temperature", "GPU 7") == "61 to 61, mean 61.0"
     assert measured(kept, "interruptions") == 0 and measured(site.told("cut")[1], "interruptions") == 1
+    assert [measured(one, "interruptions") for one in site.told("forgets")[1:]] == [1], site.output
 
 
 def soaks(register: str, **options: Any) -> dict[str, Any]:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 from contextlib import suppress
 from pathlib import Path
@@ -57,6 +58,31 @@ def test_a_failure_takes_no_room_that_was_not_kept(tmp_path: Path) -> None:
     known = store.load()
     assert known is not None and known.failed and (tmp_path / "a.spare").stat().st_size == size
     assert store.keep_room() == "" and store.load() is None, "the next soak has the room for itself"
+
+
+def test_a_node_that_keeps_nothing_over_a_boot_is_told_how_often_it_was_cut_off(node: Node) -> None:
+    """It crashed under load, had forgotten that, and passed."""
+    first = node.start(hours=LONG, interruptions=0, body="sleep 600")
+    until(lambda: node.samples() > 1 and node.burns())
+    os.kill(first["pid"], signal.SIGKILL)
+    until(node.idle)
+    shutil.rmtree(node.jobs)
+    node.reboot()
+    node.start(interruptions=0, cut_off=1)
+    assert node.verdict()["verdict"] == "inconclusive" and "cut off 1 times" in str(node.verdict()["findings"])
+    assert len(node.burns()) == 1, "nothing was loaded for what cannot pass"
+    node.start(interruptions=0, cut_off=1)
+    assert node.verdict()["verdict"] == "pass" and node.cell("interruptions") == 0, "and then it begins anew"
+
+
+def test_what_the_node_counts_itself_is_not_counted_twice() -> None:
+    progress = Progress()
+    for _part in range(3):
+        progress.begin("boot", 1.0)
+    progress.told_of(1)
+    assert progress.interruptions == 2
+    progress.told_of(5)
+    assert progress.interruptions == 5
 
 
 def test_hours_that_are_asked_for_when_a_soak_ends_are_refused_and_told_as_nobodys(node: Node) -> None:

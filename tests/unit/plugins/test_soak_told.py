@@ -15,6 +15,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store i
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._quarantine import quarantines
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import inconclusive
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._soaking import cut_off
 from ansible_collections.gpufleet.baremetal.tests.unit.plugins.doors import Door
 
 
@@ -45,3 +46,33 @@ def test_a_soak_that_is_over_and_did_not_pass_quarantines(tmp_path: Path, id: st
 def test_the_word_of_the_soak_itself_does_so_whatever_was_found(tmp_path: Path) -> None:
     found = told(tmp_path, "late", tool={"name": "soak", "version": ""})
     assert found["failed"] and quarantines(found)
+
+
+BEGUN, STOPPED = {"job": "soak-1"}, {"job": "soak-1", "options": {"stop": True}}
+ITSELF = {"job": "soak-1", "tool": {"name": "soak"}, "findings": [{"id": "gap"}]}
+
+
+def gone(id: str, job: str = "soak-1") -> dict[str, Any]:
+    return {"job": job, "tool": {"name": "soak_gate"}, "findings": [{"id": id}]}
+
+
+@pytest.mark.parametrize(
+    ("told", "count"),
+    [
+        ([BEGUN, gone("rebooted"), BEGUN, gone("died")], 2),
+        ([BEGUN, gone("rebooted"), gone("rebooted")], 1),
+        ([BEGUN, gone("unreachable"), gone("rebooted")], 1),
+        ([BEGUN, gone("rebooted"), BEGUN, ITSELF], 0),
+        ([STOPPED, gone("died")], 0),
+        ([BEGUN, gone("rebooted", "soak-2")], 0),
+        ([BEGUN, gone("unreachable"), gone("unwritten")], 0),
+    ],
+    ids=["twice", "seen twice", "after it was away", "told itself", "only ended", "another one", "never"],
+)
+def test_how_often_a_soak_was_cut_off_by_the_ledger(tmp_path: Path, told: list[dict[str, Any]], count: int) -> None:
+    with Ledger(f"sqlite:///{tmp_path / 'ledger.sqlite'}") as ledger:
+        node = ledger.identify("gpu001", aliases=[("serial", "GF0001")])
+        for data in told:
+            kind = "verdict" if "findings" in data else "intent"
+            ledger.append("run", [(node, Event(kind, "soak_gate", data))])
+        assert cut_off(ledger, node, "soak-1") == count

@@ -29,7 +29,7 @@ _CLOSING_SECONDS = 5.0
 _IN_PLACE = os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 #: What is not told by the files that were written before the clocks of a soak were kept.
 _BEFORE = 2
-_UNTOLD: Mapping[str, Any] = {"schema": SCHEMA, "wall": 0.0, "offset": None}
+_UNTOLD: Mapping[str, Any] = {"schema": SCHEMA, "wall": 0.0, "offset": None, "forgotten": 0}
 
 
 @dataclass(frozen=True)

@@ -116,15 +116,15 @@ class Part:
 
     def _goes_on(self) -> Progress:
         """What was soaked before, where more time can still make a pass of it, or a log that can be read again."""
-        known = self._store.load() or Progress()
+        known, told = self._store.load() or Progress(), int(self._params.get("cut_off") or 0)
         done = known.ended == OVER and known.seconds >= self._target() and self._all_heard(known)
         if known.failed and self._unsaid:
             self._found = [(what, one) for part in known.parts for what, one in part["found"]]
         elif done or known.failed or judge.spoiled(known, self._plan) or self._in_vain(known):
-            known = Progress()
-        progress = known
-        progress.begin(self._boot, time.time(), uptime())
-        return progress
+            known, told = Progress(), 0
+        known.begin(self._boot, time.time(), uptime())
+        known.told_of(told)
+        return known
 
     def _all_heard(self, known: Progress) -> bool:
         """Where its last log was not read whole, and cannot be now either (it has a hole), no round more mends that."""

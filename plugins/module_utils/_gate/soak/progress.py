@@ -40,7 +40,8 @@ class Progress:
     process: its boot, when it began, also by the clock of that boot (up), how it ended.
 
     The clock of the day can be set: began is the earliest time at which the soak may have begun by it, wall what it
-    told last, and offset what it was ahead of the clock of the boot then."""
+    told last, and offset what it was ahead of the clock of the boot then. forgotten: how often it was cut off beside
+    what its parts tell."""
 
     schema: int = SCHEMA
     began: float = 0.0
@@ -60,12 +61,13 @@ class Progress:
     rows: list[series.Row] = field(default_factory=list)
     wall: float = 0.0
     offset: Optional[float] = None
+    forgotten: int = 0
 
     @property
     def interruptions(self) -> int:
         """Parts that something cut off, or that could not be measured, and that went on. A shutdown tells each process
         to end, as somebody does who ends the soak: what went on after another boot was cut off."""
-        return sum(
+        return self.forgotten + sum(
             part["ended"] in (CUT_OFF, UNSETTLED) or (part["ended"] == STOPPED and part["boot_id"] != later["boot_id"])
             for part, later in zip(self.parts, self.parts[1:])
         )
@@ -133,6 +135,10 @@ class Progress:
         """None where all of it is, or nobody knows more."""
         first = self.parts[0]
         return first["up"] if first["boot_id"] == boot_id else None
+
+    def told_of(self, interruptions: int) -> None:
+        """Others may know of more: a node that keeps nothing over a boot has forgotten them."""
+        self.forgotten += max(0, interruptions - self.interruptions)
 
     def end(self, how: str) -> None:
         self.parts[-1]["ended"] = how
