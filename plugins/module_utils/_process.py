@@ -3,30 +3,35 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Runs a gate's tool on the node so that nothing it does can hold or fool the gate. PRIVATE to the collection.
 
-The tool runs in a session of its own, dies with its parent, and is killed with all its children at the deadline. Its
-output is bounded, and standard error is kept apart: a warning there is no part of a document on standard output.
+The tool runs in a session of its own, and a guard stands between (``_guard.py``): with the gate, and with the tool,
+ends all that the tool has started, in whatever session. Its output is bounded, and standard error is kept apart: a
+warning there is no part of a document on standard output.
 
 Standard library only.
 """
 
 from __future__ import annotations
 
-import ctypes
 import os
 import selectors
 import signal
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Optional
+
+from ansible_collections.gpufleet.baremetal.plugins.module_utils import _guard as guard
 
 #: More than the largest document that any of these tools prints, by two orders of magnitude.
 OUTPUT_LIMIT = 16 * 1024 * 1024
 #: How long a killed tool's children may keep a pipe open before it is closed under them.
 _DRAIN_SECONDS = 2.0
-_PR_SET_PDEATHSIG = 1
+#: A guard has ended all that it can by then.
+_ENDING_SECONDS = guard.TERM_SECONDS + guard.KILL_SECONDS + 5.0
+#: What each tool is handed beside its pipes.
+_HANDED_ON: set[int] = set()
 
 
 @dataclass(frozen=True)
@@ -68,16 +73,27 @@ class Run:
         }
 
 
-def _die_with_parent() -> None:
-    """A stress test must not outlive the gate that watches it. Linux only, and no error where it cannot be had."""
-    with suppress(OSError, AttributeError):
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+@contextmanager
+def handed_on(descriptor: int) -> Iterator[None]:
+    """Each tool that the body runs holds this descriptor: a lock on it lasts as long as whatever the tool starts."""
+    _HANDED_ON.add(descriptor)
+    try:
+        yield
+    finally:
+        _HANDED_ON.discard(descriptor)
+
+
+def _before_it_is_the_tool(gate: int, handed: tuple[int, ...]) -> None:
+    """A stress test must not outlive the gate that watches it."""
+    if guard.CAN:
+        guard.stand_between(gate, handed)
 
 
 def run(argv: Sequence[str], *, timeout: float, env: Mapping[str, str] | None = None, limit: int = OUTPUT_LIMIT) -> Run:
     """Run a tool to its end or to the deadline. Never raises for what the tool does."""
     begun = time.monotonic()
     words = tuple(str(word) for word in argv)
+    gate, handed = os.getpid(), tuple(_HANDED_ON)
     try:
         process = subprocess.Popen(  # pylint: disable=ansible-bad-function  # both doors of a verb come here
             list(words),
@@ -86,7 +102,8 @@ def run(argv: Sequence[str], *, timeout: float, env: Mapping[str, str] | None = 
             stderr=subprocess.PIPE,
             env={**os.environ, "LC_ALL": "C", "LANG": "C", **(env or {})},
             start_new_session=True,
-            preexec_fn=_die_with_parent,
+            pass_fds=handed,
+            preexec_fn=lambda: _before_it_is_the_tool(gate, handed),
         )
     except FileNotFoundError:
         return Run(words, None, b"", b"", "missing", 0.0)
@@ -123,21 +140,21 @@ def _collect(process: subprocess.Popen[bytes], deadline: float, limit: int) -> t
             if len(out) + len(err) > limit:
                 return bytes(out), bytes(err), "flood"
     try:
-        process.wait(timeout=max(0.01, deadline - time.monotonic()))
+        # The tool may be gone, and its guard waits for what it has started.
+        process.wait(timeout=max(0.01, deadline - time.monotonic()) + guard.DRAIN_SECONDS + 1.0)
     except subprocess.TimeoutExpired:
         return bytes(out), bytes(err), "timeout"
     return bytes(out), bytes(err), "exit"
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Kill what is left of the tool's session, and collect the tool itself."""
-    for send in (signal.SIGTERM, signal.SIGKILL):
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, send)
-        try:
-            process.wait(timeout=3 if send == signal.SIGTERM else 30)
-        except subprocess.TimeoutExpired:
-            continue
+    """Have what is left ended, and collect the guard, which goes when all has."""
+    for send, seconds in ((signal.SIGTERM, _ENDING_SECONDS), (signal.SIGKILL, 30.0)):
+        if process.poll() is None or not guard.CAN:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, send)
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(timeout=seconds)
     for pipe in (process.stdout, process.stderr):
         if pipe is not None:
             pipe.close()

@@ -3,10 +3,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """One load at a time on a node. PRIVATE to the collection.
 
-A gate whose run was killed goes on loading the GPUs until its tool ends; what the next run measured beside it would
-fail a healthy node. So each of them holds a lock of the kernel's while its tool runs, which ends with its process. It
-is on the folder that shows the GPUs: that is one for all users of the node, and nothing must be written for it. Who
-else takes it keeps a gate from its measurement, and gains no pass.
+A tool that nobody could end goes on loading the GPUs after its gate; what the next run measured beside it would
+fail a healthy node. So each of them holds a lock of the kernel's while its tool runs, and so does whatever that tool
+starts. It is on the folder that shows the GPUs: that is one for all users of the node, and nothing must be written for
+it. Who else takes it keeps a gate from its measurement, and gains no pass.
 
 Runs on nodes: standard library only.
 """
@@ -20,6 +20,7 @@ from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import DeadlineExceeded
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._locks import locked
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._process import handed_on
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
 
 #: Of a finding that says that nothing was measured, since another gate was at it.
@@ -43,7 +44,8 @@ def alone(params: Mapping[str, Any], ctx: Context, *, timeout: float) -> Iterato
         return
     descriptor = os.open(_place(params), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        yield _taken(descriptor, ctx, min(_WAIT_SECONDS, timeout))
+        with handed_on(descriptor):
+            yield _taken(descriptor, ctx, min(_WAIT_SECONDS, timeout))
     finally:
         os.close(descriptor)
 

@@ -27,8 +27,11 @@ pytestmark = [
 ]
 #: What the role leaves to the machine, each host's own.
 OF_A_MACHINE = ("nvidia_smi", "source", "path", "uptime_path", "kmsg_path", "pstore_path", "pstore_archive")
-#: gpu-burn ends the process that watches it, once: its parent runs it, and that one's parent watches.
-KILLS = "[ -e {home}/killed ] || {{ touch {home}/killed; kill -9 $(cut -d ' ' -f 4 /proc/$PPID/stat); sleep 9; }}"
+#: gpu-burn ends the process that watches it, once: its parent guards it for the one that runs it, whose parent watches.
+KILLS = (
+    "p() {{ cut -d ' ' -f 4 /proc/$1/stat; }}; [ -e {home}/killed ] ||"
+    " {{ touch {home}/killed; kill -9 $(p $(p $PPID)); sleep 9; }}"
+)
 #: The same on a node whose folder is in memory: the tool outlives that process for long enough to take it away.
 FORGETS = f"trap '' TERM; {KILLS.replace('sleep 9', 'rm -r {home}/jobs; sleep 9')}"
 

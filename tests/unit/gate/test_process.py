@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -13,6 +14,8 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _process as process
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.alone import alone
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
 from ansible_collections.gpufleet.baremetal.tests.unit.gate import documents as made
 
 
@@ -71,6 +74,44 @@ def test_a_child_that_keeps_the_pipe_does_not_keep_the_gate(tmp_path: Path) -> N
     assert eventually_gone(int((tmp_path / "child").read_text()))
 
 
+#: A child in a session of its own, and of no pipe of the tool's.
+APART = "setsid sleep 600 >&- 2>&- </dev/null &\necho $! > {folder}/child"
+
+
+@pytest.mark.parametrize(
+    ("then", "seconds", "ended"),
+    [("echo done", 60, "exit"), ("exec sleep 600", 2, "timeout")],
+    ids=["tool", "deadline"],
+)
+def test_a_child_in_a_session_of_its_own_is_ended_with_the_tool(
+    tmp_path: Path, then: str, seconds: float, ended: str
+) -> None:
+    """It went on, and loaded what the next gate measured."""
+    body = f"{APART.format(folder=tmp_path)}\n{then}"
+    assert process.run([made.program(tmp_path / "t", body)], timeout=seconds).ended == ended
+    assert gone(int((tmp_path / "child").read_text()))
+
+
+def test_a_tool_is_told_to_end_before_it_is_killed(tmp_path: Path) -> None:
+    body = f"trap 'echo told > {tmp_path}/told; exit 7' TERM\necho begun\nwhile :; do sleep 0.05; done"
+    done = process.run([made.program(tmp_path / "t", body)], timeout=1)
+    assert (done.ended, done.rc, (tmp_path / "told").exists()) == ("timeout", 7, True)
+
+
+def test_what_nobody_could_end_holds_the_lock_of_its_gate(tmp_path: Path) -> None:
+    """A guard that was killed as well ends nothing; the next gate does not measure beside what is left."""
+    tool = made.program(tmp_path / "t", f"{APART.format(folder=tmp_path)}\nkill -9 $PPID")
+    with alone({"pci_path": str(tmp_path)}, Context(), timeout=1) as free:
+        assert free and process.run([tool], timeout=20).rc == -9
+    child = int((tmp_path / "child").read_text())
+    assert not gone(child)
+    with alone({"pci_path": str(tmp_path)}, Context(), timeout=0) as free:
+        assert not free
+    os.kill(child, signal.SIGKILL)
+    with alone({"pci_path": str(tmp_path)}, Context(), timeout=20) as free:
+        assert free
+
+
 def test_a_tool_that_closes_its_output_and_hangs(tmp_path: Path) -> None:
     done = process.run([made.program(tmp_path / "t", "exec >&- 2>&-; exec sleep 600")], timeout=1)
     assert done.ended == "timeout"
@@ -89,7 +130,8 @@ def test_a_tool_that_kills_itself(tmp_path: Path) -> None:
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="Linux ties a child to its parent")
 def test_the_tool_dies_with_the_gate(tmp_path: Path) -> None:
     """A controller that is killed takes the module with it; a stress test must not go on alone."""
-    tool = made.program(tmp_path / "t", f"echo $$ > {tmp_path}/pid\nexec sleep 600")
+    body = f"{APART.format(folder=tmp_path)}\necho $$ > {tmp_path}/pid\nexec sleep 600"
+    tool = made.program(tmp_path / "t", body)
     code = (
         "from ansible_collections.gpufleet.baremetal.plugins.module_utils._process import run\n"
         f"run([{tool!r}], timeout=600)"
@@ -106,4 +148,4 @@ def test_the_tool_dies_with_the_gate(tmp_path: Path) -> None:
     finally:
         gate.kill()
         gate.wait()
-    assert eventually_gone(pid)
+    assert eventually_gone(pid) and eventually_gone(int((tmp_path / "child").read_text()))
