@@ -1,12 +1,14 @@
 # Copyright (c) 2026, gpufleet.baremetal contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What gates cost a node beyond their tools: a diagnosis of 32 GPUs, a kernel log of 100,000 lines, and a whole gate.
+"""What gates cost a node beyond their tools: a diagnosis of 32 GPUs, a kernel log of 100,000 lines, a storm of Xids in
+it, and a whole gate.
 
     gates.py [--times 5]
 
 Processor time of this machine, the fastest of several times: others who work on it make it more, and never less. The
-exit status is 1 where reading and judging both documents takes longer than the bound, or a gate beside its tool does.
+exit status is 1 where reading and judging both documents takes longer than the bound, or a gate beside its tool does,
+or where four times as many Xids take much more than four times as long.
 """
 
 from __future__ import annotations
@@ -38,6 +40,9 @@ SAID = ("usb 1-1: new high-speed USB device number 2 using xhci_hcd", "systemd[1
 SAID += ("mlx5_core 0000:18:00.0: Port module event: module 0, Cable plugged",)
 #: What a driver says that is looked at closely: one line of so many.
 DRIVER, SELDOM = "NVRM: loading NVIDIA UNIX x86_64 Kernel Module  570.86.15", 500
+#: What a job leaves that is started again and again on a healthy node: so many, and so many times them.
+XID = "NVRM: Xid (PCI:0000:1a:00): 13, pid={pid}, name=python, Graphics Exception: ESR 0x50c648=0x1000e"
+STORM, FOLD, MOST = 5_000, 4, 6.0
 
 
 def fastest(times: int, work: Callable[[], object]) -> float:
@@ -64,6 +69,14 @@ def logs(params: Mapping[str, Any]) -> None:
     assert verdict == "pass", verdict
 
 
+def storm(folder: Path, times: int, count: int) -> float:
+    """Seconds that so many Xids take, twenty a second."""
+    folder.mkdir()
+    log = made.kmsg(*(XID.format(pid=4711 + at) for at in range(count)), step=0.05)
+    params = made.machine(folder, log, uptime=count)
+    return fastest(times, lambda: logs(params))
+
+
 def whole(folder: Path) -> float:
     """Seconds from the first line of the gate to its verdict, with a dcgmi that answers at once."""
     output = made.text(made.dcgm4(gpus=8))
@@ -83,12 +96,14 @@ def main() -> int:
         log = made.kmsg(*said, step=0.001)
         params = made.machine(folder, log, uptime=LINES)
         one, other = fastest(times, diagnosis), fastest(times, lambda: logs(params))
+        few, many = (storm(folder / f"{fold}", times, fold * STORM) for fold in (1, FOLD))
         beside = min(whole(folder) for _time in range(times))
     print(f"{one:.3f} s  a diagnosis of level {LEVEL} over {GPUS} GPUs")
     print(f"{other:.3f} s  a kernel log of {LINES} lines")
     print(f"{one + other:.3f} s  both together, allowed are {DOCUMENTS:g} s")
+    print(f"{many:.3f} s  {FOLD * STORM} Xids, {many / few:.1f} times as long as {STORM}, allowed are {MOST:g} times")
     print(f"{beside:.3f} s  dcgm_gate with a tool that answers at once, allowed are {GATE:g} s")
-    return 0 if one + other <= DOCUMENTS and beside <= GATE else 1
+    return 0 if one + other <= DOCUMENTS and many <= MOST * few and beside <= GATE else 1
 
 
 if __name__ == "__main__":

@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+import sys
 import time
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -272,3 +274,45 @@ def test_a_fault_among_anything_is_found(number: int, data: Any) -> None:
     place = data.draw(st.integers(0, len(around)))
     fault = f"NVRM: Xid (PCI:0000:9b:00): {number}, pid=1, name=x, text"
     assert blame(*around[:place], fault, *around[place:]).verdict == "fail"
+
+
+# -- storms ----------------------------------------------------------------------------------------------------------
+
+
+def calls(texts: Sequence[str]) -> int:
+    """How many functions are called to judge these: what it costs, on however busy a machine."""
+    count = 0
+
+    def counted(_frame: Any, event: str, _argument: Any) -> None:
+        nonlocal count
+        count += event == "call"
+
+    before = sys.getprofile()
+    sys.setprofile(counted)
+    try:
+        blame(*texts, step=0.1)
+    finally:
+        sys.setprofile(before)
+    return count
+
+
+LINKS = "NVRM: Xid (PCI:0000:{at:02x}:00): 149, NETIR_LINK_EVT  Fatal   XC0 i0 Link 03 (0x004505c6 0x00000000)"
+TRACKED = "NVRM: Xid (PCI:0000:{at:02x}:00): 145, RLW_SRC_TRACK Nonfatal XC0 i0 Link -1 (0x00000010 0x00000000)"
+HALF = "nvidia-nvswitch0: SXid (PCI:0000:05:00.0): 12028, {word}"
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        ["NVRM: Xid (PCI:0000:{at:02x}:00): 13, pid=1, Graphics Exception: ESR 0x50c648=0x1000e"],
+        ["NVRM: Xid (PCI:0000:{at:02x}:00): 45, pid=1, Ch 00000010"],
+        [LINKS, TRACKED],
+        [HALF.format(word="Non-fatal, Link 32 egress error (First)"), HALF.format(word="Data {{0x1, 0x2}}")],
+    ],
+    ids=["13", "45", "149 and 145", "SXid"],
+)
+def test_a_storm_of_errors_is_looked_through_once(texts: list[str]) -> None:
+    """A job that crashes again and again leaves a hundred thousand, and its node is healthy."""
+    one, twice = ([text.format(at=at % 8) for at in range(count) for text in texts] for count in (150, 300))
+    calls(one)
+    assert calls(twice) < 2.5 * calls(one)

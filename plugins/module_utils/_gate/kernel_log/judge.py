@@ -19,6 +19,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate import xids
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.kernel_log import machine, nvlink5, sxids
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.kernel_log.lines import MESSAGES, Incident, Names
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.kernel_log.near import Times
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import (
     FAIL,
     INCONCLUSIVE,
@@ -103,7 +104,7 @@ def _close(one: Optional[float], other: Optional[float]) -> bool:
 
 
 def _xids(sheet: Sheet, found: Sequence[Incident], names: Names) -> None:
-    earlier: list[Incident] = []
+    earlier = _Earlier()
     asked: dict[str, Incident] = {}
     bursts: dict[str, list[Burst]] = {}
     for one in found:
@@ -114,7 +115,7 @@ def _xids(sheet: Sheet, found: Sequence[Incident], names: Names) -> None:
             continue
         if _is_orphan(one, earlier):
             one = replace(one, orphan=True)
-        earlier.append(one)
+        earlier.note(one)
         mine = bursts.setdefault(one.where, [])
         if not mine or not _close(mine[-1].first.at, one.at):
             mine.append(Burst(one))
@@ -127,17 +128,40 @@ def _xids(sheet: Sheet, found: Sequence[Incident], names: Names) -> None:
     _same_spot(sheet, found, names)
 
 
-def _follows(one: Incident, earlier: Sequence[Incident]) -> bool:
+class _Earlier:
+    """The errors so far, by what a later one asks for: by number, by number and GPU, and by GPU."""
+
+    def __init__(self) -> None:
+        self._times = Times(xids.BURST_SECONDS)
+        self._places: dict[int, set[str]] = {}
+
+    def note(self, one: Incident) -> None:
+        self._places.setdefault(one.number, set()).add(one.where)
+        for key in (one.number, (one.number, one.where), *([one.where] if one.number != 45 else [])):
+            self._times.note(key, one.at)
+
+    def near(self, number: int, at: Optional[float]) -> bool:
+        return self._times.near(number, at)
+
+    def elsewhere(self, number: int, one: Incident) -> bool:
+        """On any other GPU."""
+        others = self._places.get(number, set()) - {one.where}
+        return any(self._times.near((number, where), one.at) for where in others)
+
+    def own(self, one: Incident) -> bool:
+        """On the same GPU, whatever was no clearing away."""
+        return self._times.near(one.where, one.at)
+
+
+def _follows(one: Incident, earlier: _Earlier) -> bool:
     """43, 45, 13 and 31 after a memory or link error anywhere on the node; tracking errors of a link's other end."""
-    near = [cause for cause in earlier if _close(cause.at, one.at)]
     if one.odd:
         return False
-    if one.number in xids.FOLLOWERS and one.previous is not None:
-        return any(cause.number == one.previous for cause in near)
     if one.number in xids.FOLLOWERS:
-        return any(cause.number in xids.CAUSES for cause in near)
+        causes = xids.CAUSES if one.previous is None else {one.previous}
+        return any(earlier.near(number, one.at) for number in causes)
     if one.number == 145 and one.unit == "RLW_SRC_TRACK" and not _resets(one):
-        return any(c.number == 149 and c.where != one.where for c in near)
+        return earlier.elsewhere(149, one)
     return False
 
 
@@ -151,7 +175,7 @@ def _resets(one: Incident) -> bool:
     return rule is not None and rule.action == nvlink5.RESET
 
 
-def _is_orphan(one: Incident, earlier: Sequence[Incident]) -> bool:
+def _is_orphan(one: Incident, earlier: _Earlier) -> bool:
     """Does it tell of an error before it that is not in the log? 45 does so even without a word (the catalogue's
     workflow 45: look for the error before it); an application's own error on the same GPU is one.
     """
@@ -159,8 +183,7 @@ def _is_orphan(one: Incident, earlier: Sequence[Incident]) -> bool:
         return False
     if one.previous is not None:
         return True
-    own = [c for c in earlier if c.where == one.where and c.number != 45 and _close(c.at, one.at)]
-    return one.number == 45 and not own
+    return one.number == 45 and not earlier.own(one)
 
 
 def _blame(sheet: Sheet, where: str, bursts: Sequence[Burst], names: Names) -> None:
@@ -205,12 +228,19 @@ def _gpu(where: str, names: Names) -> str:
 
 def _common_link(sheet: Sheet, found: Sequence[Incident]) -> None:
     """The same link of two GPUs at the same time: what they share is the switch, the tray or its cables."""
-    fatal = [one for one in found if one.number in (74, 149) and one.link is not None and one.fatal is not False]
-    for one in fatal:
-        peers = {p.where for p in fatal if p.link == one.link and p.where != one.where and _close(p.at, one.at)}
+    times = Times(xids.BURST_SECONDS)
+    places: dict[int, dict[str, None]] = {}
+    fatal = [one for one in found if one.number in (74, 149) and one.fatal is not False]
+    linked = [(one.link, one) for one in fatal if one.link is not None]
+    for link, one in linked:
+        places.setdefault(link, {})[one.where] = None
+        times.note((link, one.where), one.at)
+    for link, one in linked:
+        peers = [where for where in places[link] if where != one.where and times.near((link, where), one.at)]
         if peers:
-            text = f"NVLink {one.link} failed on {len(peers) + 1} GPUs at once: suspect the switch or the tray"
-            sheet.find(f"nvlink:{one.link}", NODE, text, "fabric")
+            text = f"NVLink {link} failed on {len(peers) + 1} GPUs at once: suspect the switch or the tray"
+            sheet.find(f"nvlink:{link}", NODE, text, "fabric")
+            places[link] = {}  # the first that has peers is told
 
 
 def _same_spot(sheet: Sheet, found: Sequence[Incident], names: Names) -> None:

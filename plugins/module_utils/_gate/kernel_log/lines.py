@@ -18,6 +18,7 @@ from datetime import datetime, timezone
 from typing import Any, NamedTuple, Optional
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.kernel_log import machine
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.kernel_log.near import Times
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.kernel_log.signs import worth
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.kernel_log.users import kernels_own
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._once import once
@@ -276,6 +277,10 @@ def address(text: str) -> str:
     return f"{domain[-4:]}:{bus}:{device.split('.')[0]}"
 
 
+#: The halves of one message of an NVSwitch are written at once.
+_HALVES_SECONDS = 5.0
+
+
 @dataclass
 class Names:
     """What the log says about who is who."""
@@ -290,7 +295,7 @@ def incidents(lines: Iterable[Line], names: Names) -> Iterator[tuple[Line, Incid
     The driver spreads some messages over lines: the GPU is named in one, and what happened to it in the next.
     """
     spoken_of, uuid_of = "", ""
-    leaders: list[Incident] = []
+    leaders = Times(_HALVES_SECONDS)
     kept = list(lines)
     for number in worth([line.text for line in kept], (*SIGNS, *machine.SIGNS)):
         line, text = kept[number], kernels_own(kept[number].text)
@@ -313,20 +318,13 @@ def incidents(lines: Iterable[Line], names: Names) -> Iterator[tuple[Line, Incid
                     yield line, found
 
 
-#: The halves of one message of an NVSwitch are written at once.
-_HALVES_SECONDS = 5.0
-
-
-def _is_second_half(one: Incident, leaders: list[Incident]) -> bool:
+def _is_second_half(one: Incident, leaders: Times) -> bool:
     """``Data {...}`` belongs to the line before it. Without that line it is all that is left of the error."""
+    key = (one.switch, one.number)
     if not one.text.startswith("Data {"):
-        leaders.append(one)
+        leaders.note(key, one.at)
         return False
-    return any(
-        (known.switch, known.number) == (one.switch, one.number)
-        and (known.at is None or one.at is None or abs(known.at - one.at) <= _HALVES_SECONDS)
-        for known in leaders
-    )
+    return leaders.near(key, one.at)
 
 
 def _incidents(text: str, at: Optional[float], spoken_of: str) -> Iterator[Incident]:

@@ -261,6 +261,9 @@ SIGNS = ("hardware error", "severity=", "aer: ", "dpc: ", "edac ", "memory failu
 
 def told(text: str) -> Optional[tuple[str, str]]:
     """The name of what a message tells, and the part it is about; None where it tells nothing of the kind."""
+    lower = text.lower()
+    if text.isascii() and not any(sign in lower for sign in SIGNS):
+        return None
     for one in ROWS:
         match = one.pattern.search(text)
         if match:

@@ -62,6 +62,9 @@ SIGNS = ("suppressed", "dropped", "missed", "lost", "discarded")
 
 def lost(text: str) -> str:
     """What this line says of lines that are missing; empty where it says nothing."""
+    lower = text.lower()
+    if text.isascii() and not any(sign in lower for sign in SIGNS):
+        return ""  # next to all lines, of which some are long to read
     ours = _NOT_OURS.sub("", kernels_own(text))  # of two lines that were joined the other one still counts
     return next((words for pattern, words in LOST if pattern.search(ours)), "")
 
