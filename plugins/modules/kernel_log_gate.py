@@ -12,8 +12,9 @@ version_added: "0.1.0"
 description:
   - Reads the kernel log of this boot from C(/dev/kmsg), else from the journal, and looks for what NVIDIA's driver
     reports there - Xid of GPUs, SXid of NVSwitches, GPUs that fell off the bus, and crashes of the kernel.
-  - It looks as well for errors of PCIe (AER, DPC), machine checks, reports of the firmware, memory (EDAC), NVMe drives
-    and AMD's GPUs. What was corrected is told, and fails the node only where it goes on and on.
+  - It looks as well for errors of PCIe (AER, DPC), machine checks, reports of the firmware, memory (EDAC), CPUs, NVMe
+    drives, arrays, network adapters, drivers that give a GPU up and AMD's GPUs. What was corrected is told, and fails
+    the node only where it goes on and on.
   - It fails closed. A log that cannot be read, is empty, lost records, begins after the start of the window, ends
     before now, or is of another boot is V(inconclusive), and so is an unknown SKU.
   - Each GPU is blamed once, for the first error that is no consequence of another. An Xid that the catalogue does not

@@ -140,6 +140,7 @@ def test_v6_a_record_that_is_none_leaves_the_ring_unread(tmp_path: Path) -> None
 def test_v6_a_log_that_says_itself_that_lines_are_missing_is_not_whole(tmp_path: Path, line: str) -> None:
     result = log_of(tmp_path, line)
     assert result["verdict"] == "inconclusive" and line[:20] in result["msg"]
+    assert ("the kernel suppressed messages" in result["msg"]) == ("callbacks" in line)
     params = made.machine(tmp_path, made.kmsg(line, "quiet", "quiet", step=100))
     assert gate(params, since="850")["verdict"] == "pass", "before the window"
 
