@@ -57,7 +57,7 @@ def test_a_client_is_tried_again_until_somebody_listens_and_no_other_is(tmp_path
 def test_a_slow_refusal_takes_no_more_time_than_a_quick_one(tmp_path: Path) -> None:
     tool = made.program(tmp_path / "tool", f"echo x >>{tmp_path}/tries; sleep 0.6; echo Connection refused; exit 1")
     text = shell.command(Call("gpu1", [tool], 5, retried=True), str(tmp_path))
-    assert shell.longest(Call("gpu1", [tool], 5, retried=True)) == 5 + 5 + 20 + 40 and "+40))" in text
+    assert shell.longest(Call("gpu1", [tool], 5, retried=True)) == 5 + 5 + 20 + 5 + 40 and "+40))" in text
     done = subprocess.run(["/bin/sh", "-c", text.replace("+40))", "+2))")], capture_output=True, text=True, timeout=20)
     assert shell.heard(done.stdout, "").rc == 1
     assert 2 <= (tmp_path / "tries").read_text().count("x") <= 4
@@ -93,6 +93,27 @@ def test_what_runs_ends_by_itself_when_whoever_asked_is_gone(tmp_path: Path) -> 
     while any(_lives(pid) for pid in pids):
         assert time.monotonic() < deadline, "it outlives its time"
         time.sleep(0.05)
+
+
+@pytest.mark.parametrize("then", ["exit 0", "exec sleep 600"])
+def test_a_child_in_a_session_of_its_own_neither_keeps_it_nor_goes_on(tmp_path: Path, then: str) -> None:
+    """It held the end of the pipe, and nothing ended any more."""
+    tool = made.program(tmp_path / "tool", f"echo begun; setsid sleep 600 & echo $! > {tmp_path}/child; {then}")
+    heard = ran(tmp_path, tool, seconds=3)
+    assert "begun" in heard.text and heard.rc == (0 if then == "exit 0" else 124)
+    deadline = time.monotonic() + 20
+    while _lives(int((tmp_path / "child").read_text())):
+        assert time.monotonic() < deadline, "it outlives its command"
+
+
+def test_what_nobody_can_tell_as_its_own_keeps_its_output_open_for_a_while_and_no_more(tmp_path: Path) -> None:
+    tool = made.program(tmp_path / "tool", f"env -i setsid sleep 600 & echo $! > {tmp_path}/child; exit 0")
+    text = shell.command(Call("gpu1", [tool], 5), str(tmp_path))
+    assert "timeout -k 1 31 head" in text and shell.longest(Call("gpu1", [tool], 5)) == 35
+    text = text.replace("timeout -k 1 31 head", "timeout -k 1 1 head")
+    done = subprocess.run(["/bin/sh", "-c", text], capture_output=True, text=True, timeout=30)
+    os.kill(int((tmp_path / "child").read_text()), signal.SIGKILL)
+    assert shell.heard(done.stdout, "").ended_badly
 
 
 def _lives(pid: int) -> bool:

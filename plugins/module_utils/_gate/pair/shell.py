@@ -4,8 +4,9 @@
 """The commands by which nodes are measured with each other, and what they answer. PRIVATE to the collection.
 
 Each is a few words of a shell over the node's own connection, so that nothing is left there. Each ends by itself:
-``timeout`` ends it with all that it has started, also where its controller or its connection is gone. While it runs it
-holds the lock by which gates keep off each other (``alone.py``).
+``timeout`` ends it with its group, also where its controller or its connection is gone, and what is left after it, in
+whatever session, is known by a word in its environment, and killed. While it runs it holds the lock by which gates keep
+off each other (``alone.py``).
 
 Standard library only.
 """
@@ -16,6 +17,7 @@ import ipaddress
 import math
 import re
 import shlex
+import uuid
 from collections.abc import Sequence
 from typing import Optional
 
@@ -33,6 +35,8 @@ _LIMIT = 1_000_000
 #: After the word to end so many seconds until it is killed; for so long it is tried again, a moment apart; so long it
 #: waits for another gate.
 _KILL, _TRIES, _WAIT = 5, 40, 20
+#: So much longer than the command its output is read, where something that nobody could end keeps that open.
+_READ = 5
 #: How iperf3 and perftest say that nobody listens yet.
 _NOBODY = ('*"onnection refused"*', '*"Couldn\'t connect"*', '*"unable to connect"*')
 _STATUS = re.compile(rf"^{_MARK}-status (\d{{1,3}})$", re.M)
@@ -44,7 +48,7 @@ _INET6 = re.compile(r"^([0-9a-f]{32}) \S+ \S+ (?!10 )\S+ \S+ +\S+$", re.M)
 
 def longest(call: Call) -> float:
     """Seconds after which it has ended by itself, whatever happens."""
-    return call.seconds + _KILL + _WAIT + (_TRIES if call.retried else 0)
+    return call.seconds + _KILL + _WAIT + _READ + (_TRIES if call.retried else 0)
 
 
 def lock(folder: str) -> list[str]:
@@ -57,7 +61,9 @@ def command(call: Call, folder: str) -> str:
     argv = ["timeout", "-k", str(_KILL), str(math.ceil(call.seconds)), *call.argv]
     held = " ".join([*map(shlex.quote, lock("")[:-1]), '"$d"', *map(shlex.quote, argv)])
     run = held if call.alone else " ".join(map(shlex.quote, argv))
-    once = f'out=$({{ {run}; s=$?; echo; echo "{_MARK}-status $s"; }} </dev/null 2>&1 | head -c {_LIMIT})'
+    own = f"GPUFLEET_PAIR={uuid.uuid4().hex}"
+    reader = f"timeout -k 1 {math.ceil(call.seconds) + _KILL + _WAIT + 1} head -c {_LIMIT}"
+    once = f'out=$({{ {own} {run}; s=$?; {_end(own)}; echo; echo "{_MARK}-status $s"; }} </dev/null 2>&1 | {reader})'
     again = (
         # By the clock: what is refused slowly has fewer tries. That of the boot is set back by nobody.
         f"read u e </proc/uptime; e=$((${{u%%.*}}+{_TRIES})); while :; do {once}; case $out in {'|'.join(_NOBODY)})"
@@ -65,6 +71,12 @@ def command(call: Call, folder: str) -> str:
     )
     place = f'd={shlex.quote(folder)}; while ! test -d "$d"; do d=$(dirname "$d"); done'
     return f"{place}; {again if call.retried else once}; printf '%s\\n' \"$out\""
+
+
+def _end(own: str) -> str:
+    """Kills whatever has this word in its environment; what one of them has just begun at the second look."""
+    found = f"$(grep -lsz '^{own}$' /proc/[0-9]*/environ)"
+    return f'for i in 1 2 3; do for p in {found}; do p=${{p%/environ}}; kill -9 "${{p#/proc/}}"; done; done 2>/dev/null'
 
 
 def heard(text: str, problem: str) -> Heard:
