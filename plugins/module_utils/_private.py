@@ -109,6 +109,8 @@ def _write_in(handle: int, name: str, text: str | bytes, mode: int = MODE) -> No
             file.write(text.encode("utf-8") if isinstance(text, str) else text)
             if mode != MODE:
                 os.fchmod(descriptor, mode)
+            file.flush()
+            os.fsync(descriptor)  # or a machine that goes down next has an empty file in its place
         os.replace(draft, name, src_dir_fd=handle, dst_dir_fd=handle)
     except BaseException:
         with suppress(OSError):

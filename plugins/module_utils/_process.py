@@ -22,14 +22,18 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, Optional
 
-from ansible_collections.gpufleet.baremetal.plugins.module_utils import _guard as guard
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._guard import (
+    CAN,
+    DRAIN_SECONDS,
+    KILL_SECONDS,
+    TERM_SECONDS,
+    stand_between,
+)
 
 #: More than the largest document that any of these tools prints, by two orders of magnitude.
 OUTPUT_LIMIT = 16 * 1024 * 1024
-#: How long a killed tool's children may keep a pipe open before it is closed under them.
-_DRAIN_SECONDS = 2.0
 #: A guard has ended all that it can by then.
-_ENDING_SECONDS = guard.TERM_SECONDS + guard.KILL_SECONDS + 5.0
+_ENDING_SECONDS = TERM_SECONDS + KILL_SECONDS + 5.0
 #: What each tool is handed beside its pipes.
 _HANDED_ON: set[int] = set()
 
@@ -85,8 +89,8 @@ def handed_on(descriptor: int) -> Iterator[None]:
 
 def _before_it_is_the_tool(gate: int, handed: tuple[int, ...]) -> None:
     """A stress test must not outlive the gate that watches it."""
-    if guard.CAN:
-        guard.stand_between(gate, handed)
+    if CAN:
+        stand_between(gate, handed)
 
 
 def run(argv: Sequence[str], *, timeout: float, env: Mapping[str, str] | None = None, limit: int = OUTPUT_LIMIT) -> Run:
@@ -130,7 +134,7 @@ def _collect(process: subprocess.Popen[bytes], deadline: float, limit: int) -> t
                 gone = now
             if now >= deadline and gone is None:
                 return bytes(out), bytes(err), "timeout"
-            if gone is not None and now - gone > _DRAIN_SECONDS:
+            if gone is not None and now - gone > DRAIN_SECONDS:
                 break
             for key, _mask in selector.select(timeout=min(0.5, max(0.01, deadline - now)) if gone is None else 0.1):
                 chunk = os.read(key.fd, 65536)
@@ -141,7 +145,7 @@ def _collect(process: subprocess.Popen[bytes], deadline: float, limit: int) -> t
                 return bytes(out), bytes(err), "flood"
     try:
         # The tool may be gone, and its guard waits for what it has started.
-        process.wait(timeout=max(0.01, deadline - time.monotonic()) + guard.DRAIN_SECONDS + 1.0)
+        process.wait(timeout=max(0.01, deadline - time.monotonic()) + DRAIN_SECONDS + 1.0)
     except subprocess.TimeoutExpired:
         return bytes(out), bytes(err), "timeout"
     return bytes(out), bytes(err), "exit"
@@ -150,7 +154,7 @@ def _collect(process: subprocess.Popen[bytes], deadline: float, limit: int) -> t
 def _end(process: subprocess.Popen[bytes]) -> None:
     """Have what is left ended, and collect the guard, which goes when all has."""
     for send, seconds in ((signal.SIGTERM, _ENDING_SECONDS), (signal.SIGKILL, 30.0)):
-        if process.poll() is None or not guard.CAN:
+        if process.poll() is None or not CAN:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(process.pid, send)
             with suppress(subprocess.TimeoutExpired):

@@ -6,8 +6,10 @@
 from __future__ import annotations
 
 import copy
+import os
 import random
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
@@ -143,3 +145,24 @@ def test_a_recorded_run_is_read() -> None:
     seen = linpack.read(text, asked)
     assert (seen.version, seen.rate, seen.problems, seen.wrong) == ("2.3", 8126.1, [], [])
     assert round(asked.gib) == 1099
+
+
+def test_where_nothing_can_be_written_nothing_is_solved_and_the_rest_stands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The gate broke, and took its findings along."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "none"))
+    found = cpu_memory_gate(params(tmp_path), Context()).data
+    assert (found["verdict"], found["remedy"]) == ("inconclusive", "remediate_config")
+    assert "what it is to solve cannot be written: No such file or directory" in str(found["findings"])
+
+
+def test_what_a_killed_gate_has_left_is_removed_after_a_day(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = tmp_path / "tmp"
+    place.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(place))
+    for name, age in (("gpufleet-hpl-old", 90_000), ("gpufleet-hpl-new", 60), ("somebodys", 90_000)):
+        (place / name).mkdir()
+        os.utime(place / name, (time.time() - age, time.time() - age))
+    assert cpu_memory_gate(params(tmp_path), Context()).data["verdict"] == "pass"
+    assert sorted(path.name for path in place.iterdir()) == ["gpufleet-hpl-new", "somebodys"]

@@ -10,9 +10,11 @@ from __future__ import annotations
 
 import os
 import shutil
+import stat
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.cpu_memory import linpack
@@ -23,6 +25,9 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._process import
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import FAIL, NODE, PASS, Check, Sheet
 
 _REMEDY = "field_diag"
+_PREFIX = "gpufleet-hpl-"
+#: No gate runs for so long.
+_LEFT_SECONDS = 86400.0
 
 
 class Solved(NamedTuple):
@@ -33,13 +38,35 @@ class Solved(NamedTuple):
 
 def take(solves: Sequence[Solve], program: Sequence[str], end: float) -> Iterator[Solved]:
     for one in solves:
-        folder = tempfile.mkdtemp(prefix="gpufleet-hpl-")
         try:
-            write(os.path.join(folder, "HPL.dat"), linpack.dat(one))
-            done = run(linpack.command(program, one, folder), timeout=max(1.0, end - time.monotonic()))
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
-        yield Solved(one, done, linpack.read(done.text, one))
+            done = _run(one, program, end)
+        except OSError as exc:
+            why = f"what it is to solve cannot be written: {exc.strerror}: {exc.filename}"
+            done = Run(tuple(program), None, b"", why.encode(), "denied", 0.0)
+            yield Solved(one, done, Seen(problems=[why]))
+        else:
+            yield Solved(one, done, linpack.read(done.text, one))
+
+
+def _run(one: Solve, program: Sequence[str], end: float) -> Run:
+    """:raises OSError: where nothing can be written for it."""
+    _sweep(tempfile.gettempdir())
+    folder = tempfile.mkdtemp(prefix=_PREFIX)
+    try:
+        write(os.path.join(folder, "HPL.dat"), linpack.dat(one))
+        return run(linpack.command(program, one, folder), timeout=max(1.0, end - time.monotonic()))
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _sweep(place: str) -> None:
+    """Remove what a gate of ours that was killed has left there."""
+    for entry in os.scandir(place):
+        with suppress(OSError):
+            about = entry.stat(follow_symlinks=False)
+            ours = entry.name.startswith(_PREFIX) and stat.S_ISDIR(about.st_mode) and about.st_uid == os.geteuid()
+            if ours and time.time() - about.st_mtime > _LEFT_SECONDS:
+                shutil.rmtree(entry.path, ignore_errors=True)
 
 
 def judge(sheet: Sheet, solved: Solved) -> None:
