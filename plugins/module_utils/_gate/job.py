@@ -8,9 +8,6 @@ appear whole or not at all. A worker that is gone without the second file was ki
 file is kept from the start, so that a disk that is full at the end takes no verdict away; what is too large for it is
 told as unwritten.
 
-The worker is forked from the module, never executed anew: the module's own files are removed as soon as it has
-answered. What it needs is therefore imported before.
-
 Runs on nodes: standard library only.
 """
 
@@ -20,14 +17,14 @@ import errno
 import json
 import os
 import re
-import select
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import Any, Callable, NoReturn, Optional
+from typing import Any, Callable, Optional
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import BadAnswer, ConfigError
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.apart import OK, REPORT_SECONDS, detach
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.names import DETACHED
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._locks import locked, own_folder
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._proc import boot_id as this_boot
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._proc import process_start
@@ -39,6 +36,8 @@ SCHEMA = 1
 UNWRITTEN = "unwritten"
 #: In the place of one of days: none goes on here to be ended; or one does that was asked for in other words.
 NO_SOAK, ANOTHER = "no_soak", "another_soak"
+#: What a job writes, each file also as the draft of it; the last is its own.
+_KINDS = tuple(f".{kind}{draft}" for kind in ("asked", "soak", "spare", "json", "job") for draft in (".new", ""))
 #: A job's name becomes a file's name.
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}\Z")
 _LIMIT = 4 * 1024 * 1024
@@ -50,8 +49,6 @@ _TICK = 2.0
 _ROOM = 128 * 1024
 #: What the kernel says where a disk is full.
 NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
-#: The worker has nothing to do before it reports itself but to write one small file.
-REPORT_SECONDS = 30.0
 #: Whoever starts a job lets go of the lock after that; what takes longer hangs.
 _LOCK_SECONDS = 60.0
 
@@ -66,6 +63,7 @@ def start(
     started: str = "",
     again: Callable[[Mapping[str, Any], Mapping[str, Any]], bool] = lambda _known, _told: False,
     stale: float = STALE_SECONDS,
+    report: float = REPORT_SECONDS,
 ) -> dict[str, Any]:
     """Start the job, or join the one of this name, running or ended.
 
@@ -74,6 +72,7 @@ def start(
     :param started: when the gate began, which the verdict says as well.
     :param again: is one that is known to be run once more? Asked with its file, and with its answer, empty without one.
     :param stale: seconds after which an answer says nothing any more.
+    :param report: seconds within which the worker has to report itself; later it is told not to begin.
     :returns: what the job's file says, with ``joined``.
     :raises ConfigError: where the folder is not ours alone.
     :raises BadAnswer: where a file of this job cannot be what it claims to be.
@@ -92,8 +91,9 @@ def start(
         boot = boot_id(str(params["boot_id_path"]))
         about = {"schema": SCHEMA, "gate": gate, "job": name, "boot_id": boot, "started": started or now_utc()}
         about.update(limit=limit, profile=dict(profile))
+        _sweep(folder, name, boot)
         _keep_room(folder, name)
-        _detach(lambda say: _worker(folder, about, work, say))
+        detach(lambda say: _worker(folder, about, work, say), report)
         found = known(folder, name)
     if found is None:
         raise BadAnswer("the job did not start", seen="its worker left no word of itself")
@@ -126,12 +126,17 @@ def _folder(path: str) -> str:
 
 @contextmanager
 def _told_of_room(folder: str) -> Iterator[None]:
-    """:raises ConfigError: where there is no room for the job's files."""
+    """:raises ConfigError: where there is no room for the job's files, or they cannot be written there."""
     try:
         yield
     except OSError as exc:
         if exc.errno not in NO_ROOM:
-            raise
+            raise ConfigError(
+                "the job's files cannot be written on the node",
+                wanted=f"files in {folder}",
+                seen=f"{exc.strerror or exc}" + (f": {exc.filename}" if exc.filename else ""),
+                do="look at that file system there: is it read-only, or does its drive fail? Then run again",
+            ) from exc
         raise ConfigError(
             "there is no room on the node for the job's files",
             wanted=f"{_ROOM // 1024} KiB in {folder}",
@@ -211,13 +216,34 @@ def alive(found: Mapping[str, Any], boot: str) -> bool:
 
 def living(folder: str, gate: str, boot: str) -> list[str]:
     """The names of this gate's jobs that go on; none where no job was ever begun."""
-    try:
-        files = os.listdir(folder)
-    except FileNotFoundError:
-        return []
-    names = sorted(one[: -len(".job")] for one in files if one.endswith(".job"))
+    with _told_of_room(folder):
+        names = _names(folder)
     found = ((name, known(folder, name)) for name in names if name.startswith(gate.removesuffix("_gate") + "-"))
     return [name for name, one in found if one and alive(one, boot)]
+
+
+def _names(folder: str) -> list[str]:
+    with suppress(FileNotFoundError):
+        return sorted(one[: -len(".job")] for one in os.listdir(folder) if one.endswith(".job"))
+    return []
+
+
+def _sweep(folder: str, name: str, boot: str) -> None:
+    """Remove what other jobs have left of whose end nobody asks any more: they were killed, or ended long ago."""
+    for other in _names(folder):
+        with suppress(OSError, BadAnswer):
+            about = known(folder, other)
+            if other != name and about is not None and not alive(about, boot):
+                _remove(folder, other, DETACHED.get(str(about.get("gate")), STALE_SECONDS))
+
+
+def _remove(folder: str, name: str, stale: float) -> None:
+    """All files of this job, unless one of them is younger than that."""
+    paths = [os.path.join(folder, name + kind) for kind in _KINDS]
+    there = [path for path in paths if os.path.lexists(path)]
+    if time.time() - max(os.lstat(path).st_mtime for path in there) > stale:
+        for path in there:  # that by which it is found comes last
+            os.unlink(path)
 
 
 def _stale(folder: str, name: str, seconds: float) -> bool:
@@ -267,7 +293,11 @@ def _worker(
 ) -> None:
     pid = os.getpid()
     _write(_record(folder, about["job"]), {**about, "pid": pid, "pid_start": process_start(pid)})
-    say(b"ok")
+    try:
+        say(OK)
+    except OSError:  # whoever began it is gone, and has told nobody of it
+        os.unlink(_record(folder, about["job"]))
+        return
     verdict = work()
     head = {key: about[key] for key in ("schema", "gate", "job", "boot_id")}
     answer = _answer(folder, about["job"])
@@ -275,61 +305,3 @@ def _worker(
         _write(answer, {**head, "verdict": verdict})
     except OSError as exc:  # silence would be taken for a kill
         _write(answer, {**head, UNWRITTEN: str(exc.strerror)})
-
-
-def _detach(body: Callable[[Callable[[bytes], None]], None]) -> None:
-    """Run ``body`` in a process that has nothing to do with this one any more; return when it has said something.
-
-    :raises BadAnswer: where it ended without a word, or said something else than ok.
-    """
-    reader, writer = os.pipe()
-    middle = os.fork()
-    if middle == 0:
-        with suppress(BaseException):  # nothing of the module's own code may run twice
-            os.close(reader)
-            os.setsid()
-            if os.fork() == 0:
-                _alive(body, writer)
-        os._exit(0)
-    os.close(writer)
-    os.waitpid(middle, 0)
-    try:
-        ready, _w, _x = select.select([reader], [], [], REPORT_SECONDS)
-        said = os.read(reader, 4096) if ready else b"nothing"
-    finally:
-        os.close(reader)
-    if said != b"ok":
-        raise BadAnswer("the job did not start", seen=said.decode("utf-8", "replace") or "its worker died at once")
-
-
-def _alive(body: Callable[[Callable[[bytes], None]], None], writer: int) -> NoReturn:
-    """The worker's life: away from the module's folders, pipes and files, and out by the shortest way."""
-    told: list[bytes] = []
-
-    def say(word: bytes) -> None:
-        told.append(word)
-        with suppress(OSError):
-            os.write(writer, word)
-            os.close(writer)
-
-    try:
-        os.umask(0o077)
-        os.chdir("/")
-        _let_go(writer)
-        body(say)
-    except BaseException as exc:  # there is nobody left to raise it to
-        if not told:
-            say(cut(f"{type(exc).__name__}: {exc}", 1000).encode())
-    finally:
-        os._exit(0)
-
-
-def _let_go(kept: int) -> None:
-    """Whoever reads the module's output waits until the last process that could write there has closed it."""
-    nowhere = os.open(os.devnull, os.O_RDWR)
-    for standard in (0, 1, 2):
-        os.dup2(nowhere, standard)
-    for name in os.listdir("/proc/self/fd"):
-        if int(name) > 2 and int(name) != kept:
-            with suppress(OSError):
-                os.close(int(name))

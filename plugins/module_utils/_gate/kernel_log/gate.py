@@ -92,8 +92,8 @@ def _look(params: Mapping[str, Any], ctx: Context, begun: Begun) -> Result:
     names, marked = Names({}, {}), [_marked(log) for log in logs]
     judge(sheet, _found(logs, marked, start, clock, names), names)
     _window(sheet, logs, start, clock)
+    crashed = min(float(params.get("_crashed_since", clock.now)), clock.booted + asked)
     _holes(sheet, logs, marked, start, clock)
-    crashed = min(clock.booted + asked, float(params.get("_crashed_since", clock.now)))
     for option in ("pstore_path", "pstore_archive"):
         _crashes(sheet, str(params.get(option) or ""), crashed)
     kept = _save(sheet, params, ctx, logs)

@@ -99,8 +99,9 @@ class Progress:
             self._compare(boot_id, wall, up)
         else:
             self.began = wall
-        about = {"boot_id": boot_id, "began": iso(wall), "up": up, "ended": CUT_OFF, "heard": False, "found": []}
-        self.parts.append(about)
+        found: list[Any] = []
+        about = {"boot_id": boot_id, "began": iso(wall), "up": up, "ended": CUT_OFF, "heard": False}
+        self.parts.append({**about, "found": found})
         if up is not None:
             self.clocked(wall, up)
         if self.unheard and not self.failed:  # by these figures it may have failed
