@@ -17,6 +17,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.report 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._preflight import CHECKS, SPEC
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _preflight_files as on_the_controller
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _preflight_gates as gates
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _preflight_machines as machines
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _preflight_policy as policy
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _preflight_services as services
@@ -42,8 +43,14 @@ from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._holds import V
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._one_ledger import of_this_run
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._preflight import Batch
 
+
+def _settings(batch: Batch) -> None:
+    settings.look(batch)
+    gates.look(batch)
+
+
 LOOKS: Mapping[str, Callable[[Batch], None]] = {
-    "settings": settings.look,
+    "settings": _settings,
     "ledger": on_the_controller.ledger,
     "keys": on_the_controller.keys,
     "sku": on_the_controller.sku,

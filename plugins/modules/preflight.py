@@ -35,10 +35,12 @@ options:
     description:
       - Looks to leave out.
       - V(settings) are the host variables C(gpufleet_*) and the options of roles and playbooks, wherever they are set.
-        Names that nobody reads, types and choices, and what is missing.
+        Names that nobody reads, types and choices, what is missing, and what the role C(gate) or a gate of this collection
+        that is named in C(gate_more) would not take.
       - V(ledger) is whether the ledger can be opened and written, and is one for all hosts.
       - V(keys) is the key that signs passports, its mode, and whether its public half is among the public keys.
-      - V(sku) is whether there is a valid profile for C(gpufleet_sku), with the section of each gate that the run uses.
+      - V(sku) is whether there is a valid profile for C(gpufleet_sku), with what each gate needs of it that the run
+        uses, those of C(gate_more) included.
       - V(policy) is whether the policies of the roles C(passport) and C(join) can be read, and a node can meet them by
         what the role C(gate) runs and asks.
       - V(image) is whether the image of C(gpufleet_image) is there, and signature, checksums and manifest fit. The

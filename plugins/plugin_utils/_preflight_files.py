@@ -6,11 +6,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
-from ansible.module_utils.parsing.convert_bool import boolean
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _fetch as fetch
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
     BadAnswer,
@@ -20,12 +19,13 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     OlderLedger,
     Unreachable,
 )
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.registry import SECTIONS
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.registry import NEEDS
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.wanted import wanted_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust import dsse
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.artifact import verify_artifact
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.specs import IMAGE_VERIFY
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _preflight_gates as gates
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._causes import NOTE, SERVICE, SITE, Cause, cause_of
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._in_force import profile_of
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._keys import listed
@@ -91,27 +91,23 @@ def _signs(path: str, public: list[str]) -> None:
 
 def sku(batch: Batch) -> None:
     """Is there a profile, and does it have what each gate needs that the run uses?"""
-    switches = {gate: name for gate, (_read, name) in SECTIONS.items() if name}
 
-    def said(host: str) -> tuple[str, tuple[str, ...]]:
-        off = {gate for gate, name in switches.items() if _off(batch.value(host, name))}
-        return batch.text(host, "gpufleet_sku"), tuple(gate for gate in SECTIONS if gate not in off)
+    def said(host: str) -> tuple[str, dict[str, Any]]:
+        return batch.text(host, "gpufleet_sku"), gates.options_of(batch, host)
 
-    for (name, gates), hosts in batch.alike(batch.with_all("gpufleet_sku"), said).values():
-        batch.try_for(hosts, SKU, _judged_by, batch, hosts, name, gates)
+    for (name, options), hosts in batch.alike(batch.with_all("gpufleet_sku"), said).values():
+        batch.try_for(hosts, SKU, _judged_by, batch, hosts, name, options)
 
 
-def _off(value: Any) -> bool:
-    """As the role reads its switch, which is on where nothing is set."""
-    return value is not None and not boolean(value, strict=False)
-
-
-def _judged_by(batch: Batch, hosts: list[str], name: str, gates: Iterable[str]) -> None:
+def _judged_by(batch: Batch, hosts: list[str], name: str, options: Mapping[str, Any]) -> None:
     profile = profile_of({"sku": name})
     wanted = wanted_of(profile.data)
-    for gate in gates:
+    for gate, how in gates.runs(options).items():
+        # One that is given a folder of its own judges by what lies there.
+        if how.get("profile") or how.get("profile_path") or str(how.get("sku") or name) != name:
+            continue
         try:
-            SECTIONS[gate][0](wanted)
+            NEEDS[gate](how, wanted)
         except ConfigError as exc:
             batch.tell(hosts, cause_of(SKU, exc.located(address=profile.path)))
 

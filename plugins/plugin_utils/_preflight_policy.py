@@ -11,15 +11,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.module_utils.parsing.convert_bool import boolean
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import ALL_GATES, GATES, OUTLIERS
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust import policy as policies
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.question import weaker
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _preflight_gates as gates
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._in_force import policy_of
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._preflight import Batch
-from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._preflight_settings import OPTIONS
 
 CHECK = "policy"
 #: What is read here, and what holds where nobody sets it, as the roles' own defaults have it.
@@ -30,22 +29,13 @@ DEFAULTS: Mapping[str, Any] = {
     "join_policy": {},
     "join_policy_file": "",
     "join_timeout": 300,
-    "gate_dcgm_level": 3,
-    "gate_gpu_state": True,
-    "gate_level": "full",
-    "gate_levels": {"smoke": {"dcgm_level": 1, "more": []}, "readmit": {"dcgm_level": 2}},
-    "gate_more": {},
+    **gates.DEFAULTS,
 }
-_OURS = "gpufleet.baremetal."
 
 
 def look(batch: Batch) -> None:
     def said(host: str) -> dict[str, Any]:
-        given = {name: batch.value(host, name) for name in DEFAULTS}
-        set_there = {name: value for name, value in given.items() if value is not None}
-        # A dict as the verbs take it: keys and values, or the same as text.
-        checked = ArgumentSpecValidator({name: dict(OPTIONS[name]) for name in set_there}).validate(set_there)
-        return {**DEFAULTS, **checked.validated_parameters, "sku": batch.text(host, "gpufleet_sku")}
+        return {**gates.options_of(batch, host, DEFAULTS), "sku": batch.text(host, "gpufleet_sku")}
 
     for options, hosts in batch.alike(batch.hosts, said).values():
         batch.try_for(hosts, CHECK, _fit, options)
@@ -74,8 +64,8 @@ def _fit(options: Mapping[str, Any]) -> None:
 
 def _of_gates(policy: Mapping[str, Any], options: Mapping[str, Any]) -> list[str]:
     # A soak has a playbook of its own, before which no passport is issued.
-    added = set(_added(_more(options)))
-    own = set(GATES) - (set() if int(options["gate_dcgm_level"]) else {"dcgm_gate"})
+    added = set(_added(gates.more(options)))
+    own = set(GATES) - (set() if gates.dcgm_level(options) else {"dcgm_gate"})
     runs = {"image_verify", *own, *policies.OF_DAYS, *added}
     runs |= {"gpu_state_gate"} if boolean(options["gate_gpu_state"], strict=False) else set()
     lacking = sorted(set(policy["required_gates"]) - runs)
@@ -89,31 +79,18 @@ def _of_gates(policy: Mapping[str, Any], options: Mapping[str, Any]) -> list[str
 
 def _level(options: Mapping[str, Any]) -> int:
     """The strongest that dcgm_gate is asked for, by the role or by what the site adds."""
-    added = _added(_more(options)).get("dcgm_gate") or {}
-    own = options["gate_dcgm_level"] and (_of_level(options).get("dcgm_level") or options["gate_dcgm_level"])
-    return max(int(own), int(added.get("level") or 0))
-
-
-def _of_level(options: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What the level of the role gate asks for."""
-    found = (options["gate_levels"] or {}).get(options["gate_level"])
-    return found if isinstance(found, Mapping) else {}
-
-
-def _more(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of gate_more that the level runs."""
-    given, level = options["gate_more"] or {}, _of_level(options)
-    return {name: how for name, how in given.items() if "more" not in level or name in (level["more"] or [])}
+    added = _added(gates.more(options)).get("dcgm_gate") or {}
+    return max(gates.dcgm_level(options), int(added.get("level") or 0))
 
 
 def _where(options: Mapping[str, Any]) -> str:
-    level = f", gate_level {options['gate_level']}" if _of_level(options) else ""
+    level = f", gate_level {options['gate_level']}" if gates.of_level(options) else ""
     return "gate_more" + level + ("" if int(options["gate_dcgm_level"]) else ", gate_dcgm_level 0")
 
 
 def _told(options: Mapping[str, Any]) -> str:
     level = options["gate_level"]
-    return f"gate_level {level}" if _of_level(options).get("dcgm_level") else "gate_dcgm_level"
+    return f"gate_level {level}" if gates.of_level(options).get("dcgm_level") else "gate_dcgm_level"
 
 
 def _added(more: Mapping[str, Any]) -> dict[str, Any]:
@@ -125,10 +102,10 @@ def _added(more: Mapping[str, Any]) -> dict[str, Any]:
     if bare:
         raise ConfigError(
             f"gate_more names {', '.join(bare)}, which is no module's full name",
-            wanted=f"such as {_OURS}gpu_bandwidth_gate",
+            wanted=f"such as {gates.OURS}gpu_bandwidth_gate",
             do="name each gate by collection and module",
         )
-    return {str(name).removeprefix(_OURS): given for name, given in more.items()}
+    return {str(name).removeprefix(gates.OURS): given for name, given in more.items()}
 
 
 def _of_time(policy: Mapping[str, Any], role: str, options: Mapping[str, Any]) -> Sequence[str]:

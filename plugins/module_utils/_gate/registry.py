@@ -15,11 +15,16 @@ from typing import Any
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.collective import known_good as of_collective
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.collective import paired as collectives
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.collective.section import floors_of as of_floors
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.cpu_memory.section import NAME as CPU_MEMORY
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.cpu_memory.section import section_of as of_cpus
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.claimed import asked, lacking, own
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.section import section_of as of_dcgm
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.gpu_bandwidth import (
     known_good as of_bandwidth,
+)
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.gpu_bandwidth.section import (
+    floors_of as of_cases,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.gpu_burn.gate import gpu_burn_gate
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.gpu_burn.section import NAME as GPU_BURN
@@ -33,6 +38,8 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.kernel_lo
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.kernel_log.gate import kernel_log_gate
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.network import paired as speeds
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.network.section import NAME as NETWORK
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.network.section import section_of as of_network
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.network.speeds import places_of, speeds_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.pair.shell import lock
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.shown import Looks, Measures
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.soak import claimed as of_soak
@@ -40,24 +47,21 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.soak.gate
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.soak.made_of import Parts
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.soak.section import NAME as SOAK
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.storage.section import NAME as STORAGE
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.storage.section import section_of as of_storage
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.together import Test
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.training.section import NAME as TRAINING
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.training.section import training_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.wanted import Wanted
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.watch import Asked, Knows, Lacking
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Result
 
+Needs = Callable[[Mapping[str, Any], Wanted], object]
 #: What a claimed pass lacks of the cells that its question demands, by the gate's name.
 LACKING: Mapping[str, Lacking] = {"dcgm_gate": lacking, "soak_gate": of_soak.lacking}
 #: What its verdict was asked, of the question that the start of its job tells.
 ASKED: Mapping[str, Asked] = {"dcgm_gate": asked, "soak_gate": of_soak.asked}
 #: What the gate knows of a pass that lacks nothing.
 OWN: Mapping[str, Knows] = {"dcgm_gate": own, "soak_gate": of_soak.own}
-#: Of the gates that the role ``gate`` runs: what reads its part of a profile, and raises where that is lacking, and the
-#: setting that leaves the gate out.
-SECTIONS: Mapping[str, tuple[Callable[[Wanted], object], str]] = {
-    "dcgm_gate": (of_dcgm, ""),
-    "gpu_state_gate": (of_gpu_state, "gate_gpu_state"),
-}
 #: How a known-good node is looked at, of which a profile is made.
 LOOKS: Looks = of_gpus.LOOKS
 #: Of the gates whose figures may be floors of a profile: how their verdicts tell them.
@@ -108,3 +112,38 @@ def tests_between(options: Mapping[str, Any], wanted: Wanted, names: Sequence[st
             do="add it to the profile; docs/how-to/measure-between-nodes.md shows how",
         )
     return [test for name, test in found.items() if not names or name in names]
+
+
+def _of(read: Callable[[Wanted, Sequence[str]], object], option: str = "tests") -> Needs:
+    """What reads those that an option names, or all."""
+
+    def needs(options: Mapping[str, Any], wanted: Wanted) -> None:
+        read(wanted, [str(name) for name in options.get(option) or []])
+
+    return needs
+
+
+def _network(options: Mapping[str, Any], wanted: Wanted) -> None:
+    of_network(wanted, [str(name) for name in options.get("tests") or []])
+    places_of(speeds_of(wanted, options.get("speeds") or []), options.get("servers") or {})
+
+
+def _between(options: Mapping[str, Any], wanted: Wanted) -> None:
+    tests_between(options, wanted, [str(name) for name in options.get("tests") or []])
+
+
+#: What each gate needs of a profile, by its options: raises where that is lacking.
+NEEDS: Mapping[str, Needs] = {
+    "collective_gate": _of(of_floors),
+    "cpu_memory_gate": _of(of_cpus),
+    "dcgm_gate": lambda _options, wanted: of_dcgm(wanted),
+    "gpu_bandwidth_gate": _of(of_cases, "cases"),
+    "gpu_burn_gate": _of(burns_of),
+    "gpu_state_gate": lambda _options, wanted: of_gpu_state(wanted),
+    "kernel_log_gate": lambda _options, _wanted: None,
+    "network_gate": _network,
+    "pair_gate": _between,
+    "soak_gate": lambda options, wanted: SOAKED.needs(wanted, options.get("tests") or []),
+    "storage_gate": _of(of_storage),
+    "training_gate": lambda options, wanted: training_of(wanted, str(options.get("test") or "")),
+}

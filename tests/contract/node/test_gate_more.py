@@ -65,7 +65,11 @@ CHEAPEST_FIRST = [OURS("gpu_burn"), OURS("collective"), OURS("network"), OURS("t
         ({"gate_level": "smoke", "gate_dcgm_level": 4}, 1, []),
         ({"gate_dcgm_level": 0}, 0, CHEAPEST_FIRST),
         ({"gate_level": "readmit", "gate_dcgm_level": 0}, 0, CHEAPEST_FIRST),
-        ({"gate_level": "smoke", "gate_levels": {"smoke": {"more": ["acme.gates.own"]}}}, 3, ["acme.gates.own"]),
+        # What a site says of a level counts over the shipped plan, and no level asks for more where it says nothing.
+        ({"gate_level": "smoke", "gate_levels": {"smoke": {"more": ["acme.gates.own"]}}}, 1, ["acme.gates.own"]),
+        ({"gate_level": "smoke", "gate_levels": {"readmit": {"dcgm_level": 1}}}, 1, []),
+        ({"gate_level": "readmit", "gate_levels": {}}, 2, CHEAPEST_FIRST),
+        ({"gate_level": "readmit", "gate_levels": {"readmit": {"dcgm_level": 0}}}, 0, CHEAPEST_FIRST),
         ({"gate_order": ["acme.gates.own"], "gate_more": {OURS("gpu_burn"): {}, "acme.gates.own": {}}}, 3, None),
     ],
 )
@@ -103,7 +107,12 @@ def test_a_phase_that_nobody_knows_is_refused_and_takes_no_gate_out_of_a_full_ru
     tasks = (made.CHECKOUT / "roles" / "gate" / "tasks" / "main.yml").read_text(encoding="utf-8")
     first = yaml.safe_load(tasks)[0]
     told = {**first["vars"], "when": "{{ " + first["when"] + " }}", "msg": first["ansible.builtin.fail"]["msg"]}
-    for settings, refused in ((strange, True), ({"gate_more": MORE}, False)):
+    wrong: list[dict[str, Any]] = [{"smokes": {}}, {"smoke": {"dcgm_lvl": 1}}, {"smoke": None}]
+    wrong += [{"readmit": {"dcgm_level": level}} for level in (5, -1, None, "two")]
+    for levels in wrong:
+        assert _plan({"gate_levels": levels}, told)["when"] is True, levels
+        assert "gate_levels has " in _plan({"gate_levels": levels}, told)["msg"]
+    for settings, refused in ((strange, True), ({"gate_more": MORE}, False), ({"gate_levels": {"full": {}}}, False)):
         assert _plan(settings, told)["when"] is refused
     said = _plan(strange, told)["msg"]
     assert "gate_phases names nv_link" in said and "preparation, gpu, nvlink" in said

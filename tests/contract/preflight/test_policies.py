@@ -11,13 +11,19 @@ from typing import Any
 
 import pytest
 import yaml
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import ALL_GATES
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.registry import NEEDS
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _preflight_files as files
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _preflight_gates as gates
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _preflight_policy as policy
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _preflight_settings as settings
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._known_names import PLAYBOOKS, SWITCHES
 from contract.docs.blocks import blocks
 from sound_site import SoundSite
 
+#: Every look that needs no peer.
+OF_THE_CONTROLLER = (settings.look, gates.look, files.ledger, files.keys, files.sku, policy.look)
 ROOT = Path(__file__).resolve().parents[3]
 
 
@@ -27,6 +33,9 @@ def test_u2_what_the_look_at_policies_goes_by_is_what_the_roles_do() -> None:
     for role in roles:
         said |= yaml.safe_load((ROOT / "roles" / role / "defaults" / "main.yml").read_text(encoding="utf-8"))
     assert {name: said[name] for name in policy.DEFAULTS} == dict(policy.DEFAULTS)
+    of_role = yaml.safe_load((ROOT / "roles" / "gate" / "vars" / "main.yml").read_text(encoding="utf-8"))
+    assert of_role["gate_plan"] == policy.DEFAULTS["gate_levels"] and of_role["gate_all_phases"] == [*gates.PHASES]
+    assert set(NEEDS) == set(ALL_GATES)
 
 
 def test_u2_a_gate_that_the_site_adds_meets_a_policy_that_requires_it(site: SoundSite) -> None:
@@ -67,7 +76,61 @@ def test_a_policy_that_requires_dcgm_is_met_by_nobody_where_dcgm_is_not_asked(si
     assert told in cause["what"] and "for more than" not in cause["what"]
     [group, _section] = blocks("docs/how-to/judge-amd-nodes.md")
     site.shared |= yaml.safe_load(group.text)
-    assert site.told(policy.look) == [] and site.shared["gpufleet_sku"] == "mi300x-8"
+    told = site.told(*OF_THE_CONTROLLER)
+    # The page says so: what is enough the site writes down itself.
+    lacking = [cause["what"] for cause in told if cause["check"] == "sku"]
+    assert [one.rpartition(" ")[2] for one in lacking] == ["collective", "network"] and len(told) == 2, told
+    site.shared["gate_more"] = {}
+    site.shared["passport_policy"] = site.shared["join_policy"] = {"required_gates": ["kernel_log_gate"]}
+    assert site.told(*OF_THE_CONTROLLER) == [] and site.shared["gpufleet_sku"] == "mi300x-8"
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"gate_more": {"gpufleet.baremetal.gpu_brun_gate": {}}}, ["gpu_brun_gate", "has no such gate"]),
+        ({"gate_more": {"gpufleet.baremetal.gpu_burn_gate": {"comprae": "/x"}}}, ["gpu_burn_gate", "comprae"]),
+        ({"gate_more": {"gpu_burn_gate": {"timeout": "long"}}}, ["gpu_burn_gate", "timeout"]),
+        ({"gate_more": {"gpufleet.baremetal.training_gate": {}}}, ["training_gate", "command, log"]),
+        ({"gate_more": {"gpufleet.baremetal.dcgm_gate": {"detached": True}}}, ["dcgm_gate", "detached"]),
+        ({"gate_more": {"acme.gates.own": {"detached": "yes"}}}, ["acme.gates.own", "detached"]),
+        ({"gate_more": {"gpu_burn_gate": ["tests"]}}, ["gpu_burn_gate", "no options"]),
+        ({"gate_levels": {"full": {"more": ["acme.gates.own"]}}}, ["level full asks for acme.gates.own"]),
+        ({"gate_levels": {"smokes": {}}}, ["gate_levels names smokes"]),
+        ({"gate_levels": {"smoke": None}}, ["gate_levels says nothing of smoke"]),
+        ({"gate_levels": {"smoke": {"dcgm_lvl": 1}}}, ["gate_levels.smoke has dcgm_lvl"]),
+        ({"gate_levels": {"readmit": {"dcgm_level": 5}}}, ["gate_levels.readmit.dcgm_level is 5"]),
+        ({"gate_phases": {"nv_link": []}}, ["gate_phases names nv_link"]),
+    ],
+)
+def test_u2_what_the_role_gate_or_a_gate_of_it_would_not_take_is_told(
+    site: SoundSite, given: dict[str, Any], words: list[str]
+) -> None:
+    """A batch is imaged for an hour before the role is asked."""
+    site.shared |= given
+    [cause] = site.told(gates.look)
+    assert cause["check"] == "settings" and all(word in cause["what"] for word in words), cause
+
+
+def test_u2_what_the_role_gate_takes_is_not_told(site: SoundSite) -> None:
+    names = ("gpu_bandwidth", "pair", "storage")
+    site.shared["gate_more"] = {f"gpufleet.baremetal.{name}_gate": None for name in names}
+    site.shared["gate_more"] |= {"acme.gates.own": {"whatever": 1}, "gpufleet.baremetal.gate_outliers": {}}
+    site.shared["gate_levels"] = {"smoke": {"dcgm_level": 0, "more": ["acme.gates.own"]}, "full": {}}
+    assert site.told(gates.look) == []
+
+
+def test_u2_what_the_gates_of_a_site_need_of_the_profile_is_told(site: SoundSite) -> None:
+    """Without it each node of the batch ends as inconclusive, an hour later."""
+    site.shared["gate_more"] = {f"gpufleet.baremetal.{name}_gate": {} for name in ("gpu_bandwidth", "storage")}
+    [cause] = site.told(files.sku)
+    assert "no section storage" in cause["what"] and cause["address"].endswith("h100-sxm-8.yaml"), cause
+    site.shared["gate_level"] = "smoke"  # which runs neither
+    assert site.told(files.sku) == []
+    site.shared["gate_level"] = "full"
+    site.shared["gate_more"] = {"gpu_bandwidth_gate": {"cases": ["no_such_case"]}}
+    [cause] = site.told(files.sku)
+    assert "no_such_case" in cause["what"], cause
 
 
 @pytest.mark.parametrize("level", ["smoke", "readmit"])

@@ -167,7 +167,7 @@ def test_nodes_of_amd_alone_wait_for_no_diagnosis_and_a_broken_one_goes_no_furth
     for host in HOSTS:
         batch.hosts[host]["gpufleet_sku"] = AMD
     amd.tool(batch.folder / "gpu002", amd.texts(amd.changed("metric", "ecc/total_uncorrectable_count", 2)))
-    done = batch.validate(gate_more=MORE, gate_level="smoke", gate_levels={"smoke": {"dcgm_level": 1}})
+    done = batch.validate(gate_more=MORE, gate_level="smoke", gate_levels={"smoke": {"more": [*MORE]}})
     assert done.returncode == 2, done.stdout[-6000:] + done.stderr[-2000:]
     assert batch.verdicts("gpu001") == [(name, "pass") for name in OURS if name != "dcgm_gate"]
     assert batch.verdicts("gpu002") == [("kernel_log_gate", "pass"), ("gpu_state_gate", "fail")]
