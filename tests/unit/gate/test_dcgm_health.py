@@ -179,6 +179,15 @@ def test_watches_that_nobody_set_are_set_before_the_diagnostic_and_cleared_after
 
 
 @pytest.mark.usefixtures("a_short_minute")
+def test_a_dcgmi_of_another_release_is_no_doubt_where_the_watches_are_asked_as_well(tmp_path: Path) -> None:
+    engine = Engine(tmp_path, document())
+    script = Path(engine.dcgmi).read_text(encoding="utf-8").replace("version: 4.6.0", "version: 4.4.2")
+    engine.dcgmi = made.program(tmp_path / "dcgmi", script)
+    found = engine.gate()
+    assert found["verdict"] == "pass" and "dcgmi is of 4.4.2" in found["msg"], found["msg"]
+
+
+@pytest.mark.usefixtures("a_short_minute")
 def test_watches_of_others_stay_as_they_are(tmp_path: Path) -> None:
     engine = Engine(tmp_path, document(), is_set=True)
     assert engine.gate()["verdict"] == "pass"

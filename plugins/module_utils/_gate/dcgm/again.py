@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.document import Cell, Diagnosis, Fault
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.judge import WORDS
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.judge import ABSENT, WORDS
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._process import Run
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import PASS
 
@@ -35,7 +35,7 @@ _IDLE = frozenset({NAME, "software"})
 def saw_load(seen: Diagnosis, done: Run) -> bool:
     """Is the load of the test before it all that is wrong?"""
     rows = [*seen.cells, *seen.summaries]
-    odd = {row.test for row in rows if row.faults or WORDS.get(row.word) != PASS}
+    odd = {row.test for row in rows if row.faults or (WORDS.get(row.word) != PASS and row.word not in ABSENT)}
     if odd != {NAME} or done.rc not in _ENDS or seen.truncated() or not {row.test for row in rows} - _IDLE:
         return False
     faults = [fault for row in rows for fault in row.faults]

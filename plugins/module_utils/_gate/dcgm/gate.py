@@ -138,6 +138,11 @@ class _Session:
         return done
 
     def measure(self) -> Sheet:
+        sheet = self._measured()
+        self._agree(sheet)
+        return sheet
+
+    def _measured(self) -> Sheet:
         asked = self._run([self._dcgmi, "--version"], timeout=_QUICK_SECONDS)
         self.version = options.printed_version(asked.text)
         if asked.ended in ("missing", "denied"):
@@ -190,7 +195,6 @@ class _Session:
             sheet = self._once_more(sheet, done)
         if sheet.verdict == FAIL:
             self._localise(sheet)
-        self._agree(sheet)
         return sheet
 
     def _agree(self, sheet: Sheet) -> None:

@@ -135,7 +135,7 @@ def _of_blocks(count: str, told: Told) -> str:
     rows = ((path.split("/"), word) for path, word in told.items())
     words = [word for (*above, name), word in rows if name == count and above[:2] == _BLOCKS and above[2:] != [_XGMI]]
     counts = [word for word in words if not absent(word)]
-    return str(sum(map(int, counts))) if counts and all(word.isdigit() for word in counts) else ", ".join(counts)
+    return str(sum(map(int, counts))) if counts and all(word.isdecimal() for word in counts) else ", ".join(counts)
 
 
 def _pages(path: str, told: Told) -> str:
