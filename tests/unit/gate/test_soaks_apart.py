@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.registry import SOAK_GATE as soak_gate
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
@@ -29,3 +31,11 @@ def test_the_word_of_one_soak_is_not_told_while_another_one_goes_on(node: Node, 
     assert told["findings"][0]["id"] == "another_soak" and "soak-2" in told["findings"][0]["text"]
     assert soak_gate({**other, "stop": True}, Context()).data["joined"]
     assert node.start(stop=stop)["joined"]
+
+
+def test_a_soak_that_has_told_its_verdict_is_in_the_way_of_none_though_its_process_has_not_gone(node: Node) -> None:
+    node.start(hours=LONG, body="sleep 600")
+    other = {**node.params(hours=LONG, body="sleep 600"), "job": "soak-2"}
+    assert soak_gate(other, Context()).data["findings"][0]["id"] == "another_soak"
+    (node.jobs / "soak-1.json").write_text(json.dumps({"verdict": {"verdict": "pass"}}), encoding="utf-8")
+    node.started.append(soak_gate(other, Context()).data["pid"])

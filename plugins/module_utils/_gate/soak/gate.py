@@ -121,8 +121,11 @@ def _stopped(params: Mapping[str, Any], ctx: Context, begun: Begun) -> Result:
 
 
 def _others(params: Mapping[str, Any], boot: str) -> list[str]:
-    """The soaks that go on here and were asked for in other words: what ends tells nothing of these."""
-    return [name for name in job.living(str(params["state_dir"]), GATE, boot) if name != params["job"]]
+    """The soaks that go on here and were asked for in other words: what ends tells nothing of these. One that has told
+    its verdict loads nothing any more, though its process may take a moment to go."""
+    folder = str(params["state_dir"])
+    living = job.living(folder, GATE, boot)
+    return [name for name in living if name != params["job"] and not job.told(folder, name)]
 
 
 def _another(begun: Begun, others: Sequence[str]) -> Result:
