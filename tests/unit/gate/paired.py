@@ -55,6 +55,8 @@ class Lab:
         self.busbw: dict[str, float] = {}
         self.wrong = "0"
         self.addresses: dict[str, str] = {}
+        #: Of hosts that have another profile than all the others.
+        self.profiles: dict[str, Mapping[str, Any]] = {}
         net = f"127.{os.getpid() % 200 + 20}.{os.getpid() // 200 % 250}"
         for at, host in enumerate(hosts):
             home, address = folder / host, f"{net}.{at + 1}"
@@ -132,7 +134,8 @@ class Lab:
         }  # fmt: skip
         nodes = [
             {
-                "host": host, "address": addresses[host], "wanted": wanted_of(profile), "leaf": "leaf1",
+                "host": host, "address": addresses[host], "leaf": "leaf1",
+                "wanted": wanted_of(self.profiles.get(host, profile)),
                 "sysfs_path": str(self.folder / host / "sys"), "boot_id_path": str(self.folder / host / "boot_id"),
                 "pci_path": str(self.folder / host / "pci"),
             }

@@ -17,11 +17,13 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate import pr
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.registry import tests_between as between
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.wanted import wanted_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Lifeline
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import digest
 from ansible_collections.gpufleet.baremetal.tests.unit.gate import cables, paired
 from ansible_collections.gpufleet.baremetal.tests.unit.gate import documents as made
 from ansible_collections.gpufleet.baremetal.tests.unit.gate.paired import ALL, RAILS, RING, Lab, words
 
 HOSTS = ("gpu1", "gpu2", "gpu3")
+TCP = {"name": "tcp", "tool": "iperf3", "links": "store", "of_rate": 0.9, "seconds": 2, "streams": 2, **cables.ABOUT}
 
 
 # -- port by port ------------------------------------------------------------------------------------------------------
@@ -38,6 +40,8 @@ def test_good_nodes_pass_and_each_port_was_measured_in_both_directions(tmp_path:
     )
     assert cells[cables.RAILS[0]]["unit"] == "Gb/s, ib_write_bw, 1 queue pairs of 8 MiB, the slower direction"
     assert event.data["asked"]["tests"] == ["rail_write"] and event.data["tool"]["name"] == "ib_write_bw"
+    digests = {one.data["evidence_digest"] for one in lab.events if one.kind == "verdict"}
+    assert len(digests) == len(HOSTS) and digest() not in digests, "of what each has printed"
     clients = [one for one in lab.asked if "while :;" in one]
     assert len(clients) == 3 * len(cables.RAILS) * 2, "three pairs of a ring, both ports, both ways"
 
@@ -214,6 +218,27 @@ def test_a_node_that_has_not_the_address_of_the_inventory_is_not_measured_at_it(
     assert words(found) == {**dict.fromkeys(HOSTS, "pass"), "gpu4": "inconclusive"}, found
     assert f"its address {stale} is none that it has" in found["gpu4"]["reason"]
     assert not [one for one in lab.asked if stale in one and "timeout" in one], "nothing is started there"
+
+
+def test_ports_that_are_asked_for_their_addresses_prove_none_of_the_inventorys(tmp_path: Path) -> None:
+    """One profile has a tool that is told the ports' own addresses, and one that dials the inventory's."""
+    lab = Lab(tmp_path, "gpu1", "gpu2")
+    lab.has("gpu2", "10.9.9.9")
+    both = paired.profile(RAILS, TCP)
+    both["network"]["links"].append(cables.links("store", "ethernet"))
+    found = lab.judged(both)
+    assert words(found)["gpu2"] == "inconclusive" and "is none that it has" in found["gpu2"]["reason"], found
+    assert not [one for one in lab.asked if "timeout" in one], "nothing is started"
+
+
+def test_nobody_is_held_against_the_profile_of_a_neighbour(tmp_path: Path) -> None:
+    """Of the same model two have a lower floor, which the others' slow port would reach."""
+    lab = Lab(tmp_path, *HOSTS, "gpu4", devices={("gpu3", "mlx5_1"): {"rate": 90.0}})
+    low = paired.profile({**RAILS, "of_rate": 0.2})
+    lab.profiles = {"gpu1": low, "gpu2": low}
+    found = lab.judged(paired.profile(RAILS))
+    expected = {"gpu1": "pass", "gpu2": "pass", "gpu3": "inconclusive", "gpu4": "inconclusive"}
+    assert words(found) == expected and "with gpu4: 90 Gb/s" in found["gpu3"]["reason"], found
 
 
 @pytest.mark.parametrize("stale", ["10.9.9.9", "127.0.0.1", ""])
