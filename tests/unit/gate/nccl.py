@@ -21,9 +21,10 @@ def profile(count: int = 8, algorithm: str = "default") -> dict[str, Any]:
 
 
 def table(
-    gpus: int = 8, *, busbw: tuple[float, ...] = (476.1, 480.2), wrong: str = "0", iters: bool = False, tag: str = ""
-) -> str:
-    """What all_reduce_perf prints."""
+    gpus: int = 8, *, busbw: tuple[float, ...] = (476.1, 480.2), wrong: str = "0", iters: bool = False, tag: str = "",
+    in_place: tuple[float, ...] = (), in_place_wrong: str = "",
+) -> str:  # fmt: skip
+    """What all_reduce_perf prints. in_place: of the second direction, where it is not as the first one."""
     more, count = ("  #iters", "      20") if iters else ("", "")
     lines = ["# nThread 1 nGpus 8 minBytes 8589934592 maxBytes 17179869184 step: 2(factor) validation: 1", "#"]
     lines += ["# Using devices"]
@@ -37,9 +38,12 @@ def table(
     lines += [
         "#        (B)    (elements)                               (us)  (GB/s)  (GB/s)            (us)  (GB/s)  (GB/s)"
     ]
-    for size, value in zip(SIZES, busbw):
-        part = f"   34280  {value / 1.75:.2f}  {value:.2f}      {wrong}"
-        lines += [f"  {size}    {size // 4}     float     sum      -1 {part} {part}{count}"]
+    for size, *values in zip(SIZES, busbw, in_place or busbw):
+        parts = [
+            f"   34280  {value / 1.75:.2f}  {value:.2f}      {bad}"
+            for value, bad in zip(values, (wrong, in_place_wrong or wrong))
+        ]
+        lines += [f"  {size}    {size // 4}     float     sum      -1 {' '.join(parts)}{count}"]
     lines += ["# Out of bounds values : 0 OK", f"# Avg bus bandwidth    : {sum(busbw) / len(busbw):.3f}", "#"]
     return "".join(f"{tag}{line}\n" for line in lines)
 

@@ -94,11 +94,13 @@ def controller(folder: Path, number: int) -> Path:
     return folder / "sys" / "devices" / "system" / "edac" / "mc" / f"mc{number}"
 
 
-def errors(folder: Path, number: int, *, corrected: Any = 0, uncorrected: Any = 0, unlaid: Any = 0) -> None:
-    """What a memory controller counts. unlaid: uncorrected errors that it could lay to no module."""
+def errors(
+    folder: Path, number: int, *, corrected: Any = 0, uncorrected: Any = 0, unlaid: Any = 0, loose: Any = 0
+) -> None:
+    """What a memory controller counts. unlaid, loose: uncorrected, corrected errors that it could lay to no module."""
     place = controller(folder, number)
     for name, value in (
-        ("ce_count", corrected), ("ce_noinfo_count", 0), ("ue_count", uncorrected), ("ue_noinfo_count", unlaid),
+        ("ce_count", corrected), ("ce_noinfo_count", loose), ("ue_count", uncorrected), ("ue_noinfo_count", unlaid),
         ("dimm0/dimm_ce_count", corrected), ("dimm0/dimm_ue_count", uncorrected),
         ("dimm0/dimm_label", f"CPU0_DIMM_{'ABCDEFGH'[number]}1"),
     ):  # fmt: skip
@@ -121,9 +123,9 @@ with open({folder!r} + "/calls", "a") as file:
 stat = {folder!r} + "/proc/stat"
 with open(stat) as file:
     text = file.read()
-busy, idle = {worked!r}
-text = re.sub(r"(?m)^(cpu3) (\\d+) 0 100 (\\d+)",
-    lambda at: f"{{at[1]}} {{int(at[2]) + busy}} 0 100 {{int(at[3]) + idle}}", text)
+busy, idle, waits = {worked!r}
+text = re.sub(r"(?m)^(cpu3) (\\d+) 0 100 (\\d+) (\\d+)",
+    lambda at: f"{{at[1]}} {{int(at[2]) + busy}} 0 100 {{int(at[3]) + idle}} {{int(at[4]) + waits}}", text)
 text = re.sub(r"(?m)^(cpu[0-2]) (\\d+)", lambda at: f"{{at[1]}} {{int(at[2]) + 1000}}", text)
 with open(stat, "w") as file:
     file.write(text)
@@ -137,18 +139,19 @@ sys.exit(told["rc"])
 
 def params(
     folder: Path, output: Optional[str] = None, *, body: str = "", stderr: Optional[str] = None, rc: int = 0,
-    worked: tuple[int, int] = (990, 10), loads: Sequence[dict[str, Any]] = (), wanted: Optional[dict[str, Any]] = None,
+    worked: tuple[int, ...] = (990, 10), loads: Sequence[dict[str, Any]] = (), wanted: Optional[dict[str, Any]] = None,
     **kernel: Any,
 ) -> dict[str, Any]:  # fmt: skip
     """The options of a cpu_memory_gate over a machine whose stress-ng says this.
 
-    worked: ticks in which the last CPU worked, and in which it idled, with each call of it. wanted: of the machine.
+    worked: ticks in which the last CPU worked, idled, and waited for a drive, with each call of it. wanted: of the
+    machine.
     """
     machine(folder, **kernel)
     told = {"stdout": metrics() if output is None else output, "stderr": said() if stderr is None else stderr, "rc": rc}
     filled = {"stdout": metrics(row("vm")), "stderr": said(), "rc": 0}
     (folder / "told.json").write_text(json.dumps({"cpu": told, "vm": filled}), encoding="utf-8")
-    code = _STRESS_NG.format(folder=str(folder), worked=worked, seconds=SECONDS)
+    code = _STRESS_NG.format(folder=str(folder), worked=(*worked, 0, 0)[:3], seconds=SECONDS)
     (folder / "stress.py").write_text(code, encoding="utf-8")
     return {
         "stress_ng": made.program(folder / "stress-ng", f'{body}\nexec {sys.executable} -ISB {folder}/stress.py "$@"'),

@@ -56,9 +56,7 @@ def test_a_machine_that_is_well_passes(tmp_path: Path) -> None:
     calls = [json.loads(line) for line in (tmp_path / "calls").read_text(encoding="utf-8").splitlines()]
     assert [words[:2] for words in calls] == [["--cpu", "4"], ["--vm", "4"]]
     assert all("--verify" in words for words in calls) and calls[1][calls[1].index("--vm-bytes") + 1] == str(SHARE * 4)
-    assert calls[0][calls[0].index("--timeout") + 1] == "1s", (
-        "of less than a second stress-ng makes a run without an end"
-    )
+    assert calls[0][calls[0].index("--timeout") + 1] == "1s", "of less than a second it makes an endless run"
     assert found["tool"] == {"name": "stress-ng", "version": "0.15.06"}
 
 
@@ -158,6 +156,7 @@ def test_machine_checks_are_counted(tmp_path: Path, old: str, verdict: str, word
         ({"corrected": 7}, {"corrected": 8}, 0, "fail", "mc1: 1 corrected memory errors under load in CPU0_DIMM_B1"),
         ({"corrected": 7}, {"corrected": 8}, 1, "pass", ""),
         ({"corrected": 7}, {"corrected": 0}, 9, "inconclusive", "its counters were set back under load"),
+        ({}, {"loose": 1}, 0, "fail", "mc1: 1 corrected memory errors under load"),
         ({}, {"uncorrected": 1}, 9, "fail", "mc1: 1 uncorrected memory errors in CPU0_DIMM_B1"),
     ],
 )
@@ -232,6 +231,7 @@ def cries(*messages: str, **other: Any) -> dict[str, Any]:
         ({"output": stress.said("fail: cpu: sieve error detected") + stress.metrics()}, "fail", "field_diag", "sieve"),
         ({"output": stress.said() + stress.metrics(), "stderr": ""}, "pass", "none", ""),
         ({"worked": (1, 999)}, "inconclusive", "retest", "a CPU worked for "),
+        ({"worked": (1, 0, 999)}, "inconclusive", "retest", "a CPU worked for "),
         ({"worked": (0, 0)}, "inconclusive", "retest", "does not tell how much each CPU worked"),
     ],
 )
