@@ -193,20 +193,21 @@ def test_a_busy_dcgm_is_asked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_one_bad_gpu_that_fails_all_is_found(tmp_path: Path) -> None:
-    """DCGM#145: the group fails as a whole; asked alone, one does."""
+    """DCGM#145: the group fails as a whole; asked alone, two do, and of one nobody knows."""
     group = HEALTHY
     for gpu in range(8):
         group = made.failing(group, "memory", gpu, made.fault(f"GPU {gpu} Detected faulty memory", 52))
     alone = made.dcgm4(["memory"])
     for gpu in range(8):
-        document = made.failing(alone, "memory", gpu, made.fault("faulty", 52)) if gpu == 3 else alone
+        document = made.failing(alone, "memory", gpu, made.fault("faulty", 52)) if gpu in (3, 6) else alone
         document = json.loads(made.text(document))
         [category] = document["DCGM Diagnostic"]["test_categories"]
         category["tests"][0]["results"] = [category["tests"][0]["results"][gpu]]
         (tmp_path / f"alone{gpu}").write_text(made.text(document), encoding="utf-8")
     body = (
         'for word in "$@"; do case $word in gpu:[0-7]) if [ "$last" = -i ]; then'
-        f" cat {tmp_path}/alone${{word#gpu:}}; [ $word = gpu:3 ] && exit 205; exit 0; fi;; esac; last=$word; done"
+        f" cat {tmp_path}/alone${{word#gpu:}}; case $word in gpu:3) exit 205;; gpu:5) exit 1;; esac; exit 0; fi;;"
+        " esac; last=$word; done"
     )
     params = {**dcgm(made.text(group), rc=205, body=body)(tmp_path), "timeout": 60, "localise_timeout": 60}
     result = run(DCGM, params)
@@ -214,7 +215,9 @@ def test_one_bad_gpu_that_fails_all_is_found(tmp_path: Path) -> None:
     texts = [finding["text"] for finding in result["findings"]]
     assert "GPU 3: faulty memory (DCGM 52)" in texts
     assert not any(text.startswith("GPU 4") for text in texts)
-    assert any("asked alone, GPU 3 fails" in text for text in texts)
+    assert any(text.startswith("GPU 5") for text in texts), "it passes, and ends with 1"
+    assert any("asked alone, GPU 3, 6 fails" in text for text in texts)
+    assert "GPU 6: faulty memory (DCGM 52)" in texts, "it fails, and ends with 0"
     assert run(DCGM, {**params, "localise_timeout": 0})["verdict"] == "fail"
 
 

@@ -44,12 +44,26 @@ def said(found: dict[str, Any]) -> tuple[str, str, str]:
     return found["verdict"], found["remedy"], "; ".join(finding["text"] for finding in found["findings"])
 
 
-def test_a_machine_that_is_well_passes(tmp_path: Path) -> None:
-    found = dict(gpu_burn_gate({**burning.params(tmp_path), "compare": "/opt/compare.ptx"}, Context()).data)
+@pytest.mark.parametrize(("precision", "words"), [("tensor", "-tc "), ("double", "-d "), ("float", "")])
+def test_a_machine_that_is_well_passes(tmp_path: Path, precision: str, words: str) -> None:
+    profile = burning.profile(burning.row(precision=precision))
+    params = {**burning.params(tmp_path), "compare": "/opt/compare.ptx", "profile": profile}
+    found = dict(gpu_burn_gate(params, Context()).data)
     assert found["verdict"] == "pass", found["msg"]
-    assert (tmp_path / "calls").read_text(encoding="utf-8") == "-tc -m 90% -c /opt/compare.ptx 1\n"
+    assert (tmp_path / "calls").read_text(encoding="utf-8") == f"{words}-m 90% -c /opt/compare.ptx 1\n"
     [row] = [row for row in found["checks"] if (row["id"], row["entity"]) == ("burn.speed", "GPU 7")]
-    assert (row["measured"], row["unit"]) == (500000, "Gflop/s, gpu-burn tensor, 90 % of memory")
+    assert (row["measured"], row["unit"]) == (500000, f"Gflop/s, gpu-burn {precision}, 90 % of memory")
+
+
+def test_the_digest_of_the_evidence_is_of_each_burn(tmp_path: Path) -> None:
+    body = f'case "$*" in -tc*) ;; *) cat {tmp_path}/second;; esac; exit 3'
+    params = burning.params(tmp_path, body=body)
+    params["profile"] = burning.profile(burning.row(), burning.row(name="double", precision="double"))
+    found = set()
+    for text in ("one", "another", "one"):
+        (tmp_path / "second").write_text(text, encoding="utf-8")
+        found.add(gpu_burn_gate(params, Context()).data["evidence_digest"])
+    assert len(found) == 2
 
 
 INIT = 'Couldn\'t init a GPU test: Error in "load module": '

@@ -154,12 +154,13 @@ def test_a_reboot_is_counted_and_what_gpus_counted_meanwhile_fails(node: Node) -
     os.kill(first["pid"], signal.SIGKILL)
     until(node.idle)
     node.reboot()
-    node.start(
-        look=soaked.document({"remapped_rows/remapped_row_unc": "2", "ecc_errors/aggregate/dram_uncorrectable": "2"})
-    )
+    first_gpu, mark, others = soaked.document({"remapped_rows/remapped_row_unc": "2"}).partition("<aggregate>")
+    dram = others.replace("<dram_uncorrectable>0", "<dram_uncorrectable>2", 1)
+    node.start(look=f"{first_gpu}{mark}{dram}")
     verdict = node.verdict()
     assert verdict["verdict"] == "fail"
     assert "GPU 0: 2 uncorrected errors in DRAM while it was cut off" in str(verdict["findings"])
+    assert "GPU 1: 2 rows remapped for uncorrected errors while it was cut off" in str(verdict["findings"])
     assert node.cell("interruptions") == 1
     assert [part["boot_id"] for part in node.store.load().parts] == ["boot-1", "boot-2"]
     assert node.start()["joined"] and node.verdict() == verdict, "to begin again is no way out of a failure"

@@ -29,6 +29,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.soak.prog
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.soak.section import UNITS, plan_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.wanted import wanted_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import digest
 from ansible_collections.gpufleet.baremetal.tests.unit.gate import documents as made
 from ansible_collections.gpufleet.baremetal.tests.unit.gate import soaked
 from hypothesis import example, given, settings
@@ -143,7 +144,7 @@ def test_what_was_soaked_on_a_boot_whose_log_nobody_read_to_its_end_counts_no_mo
     assert (progress.seconds, bool(progress.rounds)) == (seconds, bool(seconds))
 
 
-@pytest.mark.parametrize("name", LASTING)
+@pytest.mark.parametrize("name", ["ecc_aggregate_dram", "ecc_aggregate_sram", "remap_uncorrectable"])
 def test_what_gpus_count_over_a_reboot_is_seen(name: str) -> None:
     progress = Progress(counted=[{name: 1}, {name: 1}])
     progress.grew([{name: 1}, {name: 3}])
@@ -255,9 +256,16 @@ def test_a_clock_that_was_set_while_nobody_looked_is_noticed(boot: str, wall: fl
 @pytest.fixture(scope="module")
 def passed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """A pass as a node tells it."""
-    found = SOAK_GATE(soaked.params(tmp_path_factory.mktemp("node")), Context()).data
+    place = tmp_path_factory.mktemp("node")
+    found = SOAK_GATE({**soaked.params(place), "evidence_path": str(place / "evidence")}, Context()).data
     assert found["verdict"] == "pass", found["msg"]
     return found
+
+
+def test_the_digest_of_the_evidence_is_of_each_round_and_of_the_log(passed: dict[str, Any]) -> None:
+    kept = json.loads(Path(passed["evidence_path"]).read_text(encoding="utf-8"))
+    told = [*kept["soak"]["digests"], kept["log"]["evidence_digest"]]
+    assert len(told) > 1 and passed["evidence_digest"] == digest(*(one.encode() for one in told))
 
 
 QUESTION = claimed.question(soaked.profile(), soaked.HOURS, ["burn"])
