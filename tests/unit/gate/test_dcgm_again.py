@@ -33,10 +33,17 @@ def row(*faults: dict[str, Any], tests: Optional[list[str]] = None) -> Document:
     return document
 
 
-def gate(folder: Path, first: Document, then: Document, *, rc: int = 205, **how: Any) -> dict[str, Any]:
+def gate(
+    folder: Path, first: Document, then: Document, *, rc: int = 205, after: str = "", **how: Any
+) -> dict[str, Any]:
+    """after: what stands behind the first document."""
     (folder / "alone").write_text(made.text(then), encoding="utf-8")
     body = f'case "$*" in *"-r nvbandwidth"*) cat {folder}/alone; exit 0;; esac'
-    params = {"dcgmi": made.dcgmi(folder, made.text(first), rc=rc, body=body), "profile": made.profile(), "level": 3}
+    params = {
+        "dcgmi": made.dcgmi(folder, made.text(first) + after, rc=rc, body=body),
+        "profile": made.profile(),
+        "level": 3,
+    }
     return dcgm_gate({**params, "timeout": 60, "pci_path": made.pci(folder), **how}, Context()).data
 
 
@@ -91,6 +98,11 @@ def test_what_began_with_it_has_no_load_to_see(tmp_path: Path) -> None:
 def test_errors_that_were_dropped_are_not_forgiven(tmp_path: Path) -> None:
     result = gate(tmp_path, row(*[busy()] * 32), made.dcgm4(ALONE))
     assert result["verdict"] == "fail", result["msg"]
+
+
+def test_what_the_first_run_did_not_print_whole_is_not_forgiven(tmp_path: Path) -> None:
+    result = gate(tmp_path, row(busy()), made.dcgm4(ALONE), after=made.text(made.dcgm4(ROW))[:400])
+    assert result["verdict"] == "fail" and "cut off" in str(result["findings"]), result["msg"]
 
 
 def _alone(what: str) -> Document:

@@ -145,6 +145,14 @@ def test_v6_a_log_that_says_itself_that_lines_are_missing_is_not_whole(tmp_path:
     assert gate(params, since="850")["verdict"] == "pass", "before the window"
 
 
+def test_v6_lines_that_only_the_ring_says_are_missing_are_missing(tmp_path: Path) -> None:
+    params = {**made.machine(tmp_path, ""), "source": "journal"}
+    told = made.kmsg("late", "** 37 printk messages dropped **", start=500, seq=40)
+    (tmp_path / "ring").write_text(told, encoding="utf-8")
+    result = gate(params, journalctl=journal(tmp_path, *WHOLE))
+    assert result["verdict"] == "inconclusive" and "kmsg: " in result["msg"] and "37 printk" in result["msg"]
+
+
 @pytest.mark.parametrize(
     "who",
     ["net_ratelimit", "kauditd_printk_skb", "show_signal_msg", "show_signal", "arm64_show_signal", "split_lock_warn",

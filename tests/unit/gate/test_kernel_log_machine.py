@@ -233,11 +233,11 @@ def test_errors_that_were_corrected_now_and_then_fail_no_node_however_long_it_is
         )
 
     daily = [line] * (machine.MANY + 1)
-    assert up(*daily, step=machine.DAY_SECONDS / 2) == "pass"
-    assert up(*daily, step=machine.DAY_SECONDS / machine.MANY) == "fail", "the first and the last of a day count"
-    assert up(*daily, step=machine.DAY_SECONDS / machine.MANY + 1) == "pass"
-    assert up(*[line] * 99, line.replace("1 CE", "90 CE"), step=machine.DAY_SECONDS / 2) == "pass"
-    assert up(*[line] * 99, line.replace("1 CE", "99 CE"), step=machine.DAY_SECONDS / 2) == "fail", "with those before"
+    assert up(*daily, step=86400 / 2) == "pass"
+    assert up(*daily, step=86400 / machine.MANY) == "fail", "the first and the last of a day count"
+    assert up(*daily, step=86400 / machine.MANY + 1) == "pass"
+    assert up(*[line] * 99, line.replace("1 CE", "90 CE"), step=86400 / 2) == "pass"
+    assert up(*[line] * 99, line.replace("1 CE", "99 CE"), step=86400 / 2) == "fail", "with those before"
 
 
 def test_corrected_errors_of_two_parts_do_not_add_up(tmp_path: Path) -> None:

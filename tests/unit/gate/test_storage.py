@@ -245,12 +245,18 @@ def test_words_around_the_document_are_none_of_it() -> None:
 def test_random_reads_are_counted_and_added_up() -> None:
     row = nvme.speed(nvme.RANDOM, "randread", 1000, block_kib=4, jobs=3)
     [speed] = section_of(wanted_of(nvme.profile(row))).speeds
-    seen = read(told(name=nvme.RANDOM, pattern="randread", block=4096, jobs=3, rate=4096 * 1000), measuring(speed))
+    how: dict[str, Any] = {"name": nvme.RANDOM, "pattern": "randread", "block": 4096, "jobs": 3, "rate": 4096 * 1000}
+    seen = read(told(**how), measuring(speed))
     assert seen.problems == [] and seen.value == 3000 and speed.unit == "IOPS, randread 4 KiB, depth 8 x 3"
+    # Of two figures of the same thing the lower one.
+    assert [read(told(inside("read", iops=one), **how), measuring(speed)).value for one in (2000, 500)] == [3000, 1500]
 
 
 def test_a_figure_that_nobody_can_have_measured_is_none(tmp_path: Path) -> None:
     assert "the kernel saw 0 go over the drive" in said(judged(tmp_path, seen=0))[2]
+    told_of = nvme.document()["jobs"][0]["read"]["io_bytes"]
+    assert "go over the drive" in said(judged(tmp_path, seen=told_of * 8 // 10))[2]
+    assert judged(tmp_path, seen=told_of * 95 // 100)["verdict"] == "pass"
     hasty = made.program(tmp_path / "hasty", f'{tmp_path}/fio "$@" --runtime=0ms')
     found = judged(tmp_path, options={"fio": hasty}, speeds=[nvme.speed(seconds=3)])
     assert found["verdict"] == "inconclusive"

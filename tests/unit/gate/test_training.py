@@ -85,6 +85,13 @@ from ansible_collections.gpufleet.baremetal.tests.unit.gate.trained import (
         (log(first=[ECC]), {}, "fail", "reset_gpu", "an uncorrectable memory error: RuntimeError: CUDA error"),
         (log(first=[XID]), {}, "fail", "power_cycle", "fallen off the bus (Xid 79)"),
         (log(first=[XID.replace("79", "13")]), {}, "inconclusive", "retest", "Xid 13"),
+        (
+            log(first=["GPU 0000:9B:00.0 has fallen off the bus"]),
+            {},
+            "fail",
+            "power_cycle",
+            "a GPU that is lost: GPU 0000",
+        ),
         (log(first=[IB]), {}, "inconclusive", "fabric", "a transfer between nodes that was given up"),
         (log(first=[WATCHDOG]), {}, "inconclusive", "retest", "a collective operation that failed"),
         (log(first=["CUDA error: an illegal memory access"]), {}, "inconclusive", "retest", "an error of CUDA"),
@@ -96,6 +103,25 @@ def test_what_is_no_pass_though_the_exit_status_is_0(
 ) -> None:
     found = judged(text, row(**asked))
     assert said(found)[:2] == (verdict, remedy) and word in said(found)[2], sentence(found, shown=20)
+
+
+def of_many(steps: range, *slow: int, ms: float = 5.0) -> str:
+    """A whole log; slow: the steps that take eight times as long."""
+    return "".join(f"step {at} took {ms * (8 if at in slow else 1)}ms loss={11 - at / 200}\n" for at in steps)
+
+
+def test_of_more_than_a_hundred_steps_one_that_is_slow_is_chance_and_two_are_not() -> None:
+    asked = {**FORMATS["pattern"][0], "steps": 113, "p99_to_median": 2}
+    once, twice = judged(of_many(range(1, 114), 50), asked), judged(of_many(range(1, 114), 50, 60), asked)
+    assert once["verdict"] == "pass", sentence(once, shown=9)
+    assert twice["verdict"] == "fail" and "slow steps take 8 times as long" in said(twice)[2]
+
+
+def test_a_line_for_each_ten_steps_tells_the_time_of_ten() -> None:
+    asked = {**FORMATS["pattern"][0], "steps": 12, "interval": 10, "step_ms": 40}
+    good, foreign = (judged(of_many(range(10, 130, 10), ms=ms), asked) for ms in (5.0, 30.0))
+    assert good["verdict"] == "pass", sentence(good, shown=9)
+    assert foreign["verdict"] == "inconclusive" and "its steps took 3.6 s, and this run 1.0 s" in said(foreign)[2]
 
 
 @pytest.mark.parametrize(

@@ -120,7 +120,7 @@ def test_h2_who_keeps_a_node_is_told_with_the_way_to_give_it_back(ledger: Ledger
 ALL = AGAIN.format("day2_recycle") + " -e day2_recycle_all=true"
 
 
-@pytest.mark.parametrize("remedy", ["rma", "field_diag", "reseat", "fabric"])
+@pytest.mark.parametrize("remedy", ["rma", "field_diag", "reseat", "fabric", "one_of_a_newer_release"])
 def test_h2_a_remedy_that_no_recycle_can_be_is_left_to_people(ledger: Ledger, remedy: str) -> None:
     one = told(ledger, ("state", "quarantined", {"reason": "row remap failure", "remedy": remedy}))
     assert remedy in one["left"] and one["next"] == ALL
