@@ -33,7 +33,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.summary
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.way import foretold
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import names
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.grounds import of_another_image, unproven
-from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._batch import succeeded
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._batch import own, succeeded
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._door import VerbAction, display
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._heard import heard
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._history import evidence
@@ -99,9 +99,10 @@ class ActionModule(VerbAction):
 
     def _foretold(self, host: str, one: Mapping[str, Any]) -> str:
         """Of a host that has come through all that a run in check mode can do with it."""
-        results = [self.host_var(str(name), host) for name in self._params["foretell"]]
-        if not results or not all(succeeded(result, host) for result in results):
+        registered = [self.host_var(str(name), host) for name in self._params["foretell"]]
+        if not registered or not all(succeeded(result, host) for result in registered):
             return ""
+        results = [own(one, host) if isinstance(one, Mapping) else one for one in registered]
         if self._params["foretell_way"]:
             one = {**one, "way": self._params["foretell_way"]}
         new = any(isinstance(one, Mapping) and (one.get("before") or {}).get("state") == "absent" for one in results)

@@ -18,6 +18,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ha
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Result
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verified import SPEC
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._certificate import CertifiedAction
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._for_all import ForAll
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._heard import heard
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._in_force import profile_of
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_columns import COLUMNS
@@ -31,9 +32,11 @@ _OF_A_LIST: Mapping[str, str] = {
 }  # fmt: skip
 
 
-class ActionModule(CertifiedAction):
+class ActionModule(ForAll, CertifiedAction):
     NAME = gate.NAME
     SPEC = SPEC
+    #: What a BMC was asked, and told, is one machine's.
+    OF_ONE = ForAll.OF_ONE | {"bmc"}
     TELLS = {"verdict": (gate.NAME,)}
 
     def _goes_elsewhere(self) -> bool:

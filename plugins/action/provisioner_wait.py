@@ -93,7 +93,7 @@ class ActionModule(SlicedAction):
 
     def _coming(self, host: str) -> bool:
         """Check mode has enrolled it before this: of such a one its provisioner has no record."""
-        befores = [one.get("before") for one in self._after(host) if isinstance(one, Mapping)]
+        befores = [one.get("before") for one in self._told_after(host)]
         return any(isinstance(before, Mapping) and before.get("state") == "absent" for before in befores)
 
 

@@ -5,13 +5,21 @@
 
 from __future__ import annotations
 
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import BMC, FAIL_ON, FLEET, PROVISIONER, spec
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import (
+    BMC,
+    FAIL_ON,
+    FLEET,
+    FOR_ALL,
+    PROVISIONER,
+    spec,
+)
 
 SPEC = spec(
     FLEET,
     BMC,
     PROVISIONER,
     FAIL_ON,
+    FOR_ALL,
     provisioner_id={"type": "str"},
     name={"type": "str"},
     serial={"type": "str"},

@@ -32,6 +32,7 @@ requirements:
 extends_documentation_fragment:
   - gpufleet.baremetal.attributes
   - gpufleet.baremetal.bmc
+  - gpufleet.baremetal.for_all
   - gpufleet.baremetal.ledger
   - gpufleet.baremetal.machine
   - gpufleet.baremetal.provisioner
@@ -88,6 +89,15 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+verdicts:
+  description:
+    - With O(batch=true), and then alone beside C(changed). One verdict a host, by its name in the inventory. C(ok)
+      tells whether it goes on, C(result) is what a task of that host's own would return.
+    - Of one that is not C(ok), C(reason) says why. M(gpufleet.baremetal.host_verdict) reads it.
+  returned: with O(batch=true)
+  type: dict
+  sample:
+    gpu001: {ok: true, changed: false, reason: "", kind: "", result: {verdict: pass}}
 verdict:
   description: V(pass), V(fail) or V(inconclusive).
   returned: success, and where the verdict fails the host

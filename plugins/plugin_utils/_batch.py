@@ -178,7 +178,7 @@ class BatchAction(VerbAction):
         :raises ConfigError: naming it.
         """
         for name in (name for names in self._params.get("after") or [] for name in str(names).split(_OR)):
-            if any(self.host_var(name, host) is not None for host in alive) or name in _registered(self._task):
+            if any(self._registered(name, host) is not None for host in alive) or name in _registered(self._task):
                 continue
             raise ConfigError(
                 f"no task registers {name}, which the option after names",
@@ -191,13 +191,28 @@ class BatchAction(VerbAction):
         """What this host has of the results that ``after`` names; of several the first that was not skipped."""
         return [self._first_of(str(names).split(_OR), host) for names in self._params.get("after") or []]
 
+    def _told_after(self, host: str) -> list[Mapping[str, Any]]:
+        """In the words of a task of its own, where it was one for all that told."""
+        return [own(one, host) for one in self._after(host) if isinstance(one, Mapping)]
+
     def _first_of(self, names: Sequence[str], host: str) -> Any:
         """One that is not there yet is no reason to go on with the next: the host has not come so far."""
         for name in names:
-            found = self.host_var(name, host)
+            found = self._registered(name, host)
             if not (isinstance(found, Mapping) and found.get("skipped")):
                 break
         return found
+
+    def _registered(self, name: str, host: str) -> Any:
+        """That of a task for all is the same for each of them, and is taken as it is: to go through the verdicts of all
+        for each would cost the square of their number."""
+        raw = self._variables.raw(host, name)
+        if isinstance(raw, Mapping) and "verdicts" in raw:
+            return raw
+        try:
+            return self.host_var(name, host)
+        except ConfigError:  # that host has not come so far, and no other one waits for it
+            return {"failed": True}
 
     def _node(self, host: str) -> dict[str, Any]:
         node: dict[str, Any] = {"host": host}
@@ -209,9 +224,8 @@ class BatchAction(VerbAction):
                 continue
             if value is not None:
                 node[key] = value
-        for after in self._after(host):
-            if isinstance(after, Mapping):
-                node.update({key: after[key] for key in self.FROM_AFTER if after.get(key)})
+        for told in self._told_after(host):
+            node.update({key: told[key] for key in self.FROM_AFTER if told.get(key)})
         return node
 
     def _in_worker(self, params: dict[str, Any]) -> dict[str, Any]:
@@ -341,6 +355,13 @@ def _registered(task: Task) -> set[str]:
         elif one.register:
             found.add(str(one.register))
     return found
+
+
+def own(result: Mapping[str, Any], host: str) -> Mapping[str, Any]:
+    """What a registered result tells of this host, which a task for all keeps in its verdict."""
+    verdict = (result.get("verdicts") or {}).get(host)
+    told = verdict.get("result") if isinstance(verdict, Mapping) else None
+    return told if isinstance(told, Mapping) else result
 
 
 def succeeded(result: Any, host: str) -> bool:

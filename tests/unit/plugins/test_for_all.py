@@ -22,7 +22,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import DeadlineExceeded
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._quarantine import quarantines
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Event, Result
-from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._batch import succeeded
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._batch import own, succeeded
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._certificate import CertifiedAction
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._for_all import ForAll
 from ansible_collections.gpufleet.baremetal.tests.unit.plugins.doors import SECRET, Door
@@ -122,6 +122,24 @@ def test_hosts_that_left_or_did_not_come_so_far_are_not_served(tmp_path: Path) -
     own = {host: {"came": came} for host in HOSTS}
     found, door = play(tmp_path, own=own, live=HOSTS[1:], after=["came"])
     assert list(found["verdicts"]) == ["gpu003"] and of_hosts(door, "intent") == ["gpu003"]
+
+
+def test_a_host_whose_word_cannot_be_read_is_not_served_and_stops_nobody(tmp_path: Path) -> None:
+    """Where each says whether it takes part, the mistake in one row is that row's."""
+    from ansible.template import trust_as_template
+
+    told = {host: {"takes_part": trust_as_template("{{ 1 == 1 }}")} for host in HOSTS}
+    told["gpu001"]["takes_part"] = trust_as_template("{{ nobody_says_this }}")
+    told["gpu003"]["takes_part"] = trust_as_template("{{ 1 == 2 }}")
+    found, door = play(tmp_path, own=told, after=["takes_part"])
+    assert not found.get("failed") and list(found["verdicts"]) == ["gpu002", "gpu004"], found
+    assert of_hosts(door, "intent") == ["gpu002", "gpu004"]
+
+
+def test_a_watcher_hears_of_each_host_what_a_task_for_all_has_told_of_it() -> None:
+    told = {"verdicts": {"gpu001": {"ok": True, "result": {"deploy_id": "d1"}}, "gpu002": {"ok": False}}}
+    assert own(told, "gpu001") == {"deploy_id": "d1"}
+    assert own(told, "gpu002").get("deploy_id") is None and own({"deploy_id": "d3"}, "gpu001") == {"deploy_id": "d3"}
 
 
 @pytest.mark.parametrize(
