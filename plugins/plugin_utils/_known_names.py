@@ -77,6 +77,8 @@ ROLES: dict[str, dict[str, dict[str, Any]]] = {
         "deploy_pxe_mode": {"type": "str", "choices": ["uefi", "legacy", "keep"]},
         "deploy_pxe_prove": {"type": "str", "choices": ["auto", "readback", "boot"]},
         "deploy_pxe_timeout": {"type": "int"},
+        "deploy_after": {"type": "list", "elements": "str"},
+        "deploy_read_too": {"type": "dict"},
     },
     "drain": {
         "drain_after": {"type": "str"},
@@ -90,6 +92,7 @@ ROLES: dict[str, dict[str, dict[str, Any]]] = {
         "enroll_timeout": {"type": "int"},
         "enroll_interval": {"type": "float"},
         "enroll_verify_hardware": {"type": "bool"},
+        "enroll_after": {"type": "list", "elements": "str"},
     },
     "gate": {
         "gate_dcgm_health": {"type": "bool"},
@@ -102,6 +105,7 @@ ROLES: dict[str, dict[str, dict[str, Any]]] = {
         "gate_order": {"type": "list", "elements": "str"},
         "gate_phases": {"type": "dict"},
         "gate_resume": {"type": "bool"},
+        "gate_after": {"type": "list", "elements": "str"},
     },
     "hold": {
         "hold_why": {"type": "str"},
@@ -143,6 +147,7 @@ ROLES: dict[str, dict[str, dict[str, Any]]] = {
         "oob_ready_deploys": {"type": "bool"},
         "oob_ready_new": {"type": "bool"},
         "oob_ready_take_running": {"type": "bool"},
+        "oob_ready_unfit": {"type": "str"},
     },
     "passport": {
         "passport_identity": {"type": "dict"},

@@ -80,7 +80,7 @@ def test_c8_a_ledger_that_told_nothing_of_the_batch_is_waited_for_as_well(tmp_pa
         "vars": {"join_hold_timeout": 60, "join_hold_interval": 0.5},
     }
     play["vars"]["join_wait"] = {"verdicts": {"gpu001": verdict}}
-    from_there = ("--start-at-task", "Hold the node again where its scheduler does not see it answer")
+    from_there = ("--start-at-task", "Read whether the node is admitted")
     with in_service(tmp_path) as nodes:
         resumed(nodes)
         read_only(nodes)

@@ -27,6 +27,8 @@ pytestmark = pytest.mark.slow
 
 HERE = Path(__file__).resolve().parent
 CHECKOUT = HERE.parents[2]
+#: A task of each host's own, or tasks for all of them.
+FORMS = ("main.yml", "for_all.yml")
 
 
 class Machine:
@@ -114,6 +116,8 @@ class Room:
         self.folder, self.machines = folder, machines
         self.meanwhile: Callable[[], None] = lambda: None
         self.aged = 0
+        #: The role's file of tasks.
+        self.form = FORMS[0]
         shared = {"gpufleet_ledger_url": f"sqlite:///{folder / 'ledger.sqlite'}", "gpufleet_image": image}
         self.hosts = {machine.name: machine.variables(ca) for machine in machines}
         self._inventory = {"all": {"hosts": self.hosts, "vars": shared}}
@@ -121,10 +125,11 @@ class Room:
     def deploy(self, *, ok: bool = True, **settings: Any) -> dict[str, Any]:
         """The host-tasks of the run, by host."""
         proof = {"gpufleet.baremetal.scheduler_wait": {"until": "drained", "timeout": 5}, "run_once": True}
-        enrolled = {"gpufleet.baremetal.provisioner_node": {"state": "ready"}}
-        role = {"ansible.builtin.import_role": {"name": "gpufleet.baremetal.deploy"}}
+        enrolled = {"gpufleet.baremetal.provisioner_node": {"state": "ready"}, "register": "enrolled"}
+        role = {"ansible.builtin.import_role": {"name": "gpufleet.baremetal.deploy", "tasks_from": self.form}}
         times = {"deploy_timeout": 20, "deploy_interval": 0.2, "deploy_boot_timeout": 20, "deploy_boot_interval": 0.2}
-        play = {"hosts": "all", "gather_facts": False, "strategy": "linear", "vars": {**times, **settings}}
+        more = {**times, "deploy_after": ["enrolled"], **settings}
+        play = {"hosts": "all", "gather_facts": False, "strategy": "linear", "vars": more}
         ready = {
             "gpufleet.baremetal.provisioner_wait": {"until": "ready", "timeout": 20, "interval": 0.2},
             "run_once": True,
@@ -262,9 +267,13 @@ class _Away:
             self._site.boot(name)
 
 
-def test_a_machine_whose_boot_server_was_away_is_booted_once_more(imagectl_site: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize("form", FORMS)
+def test_a_machine_whose_boot_server_was_away_is_booted_once_more(
+    imagectl_site: Any, tmp_path: Path, form: str
+) -> None:
     """It waits for ever where it found nobody, and is as good as any other."""
     with room(imagectl_site, tmp_path) as made:
+        made.form = form
         late, good = made.machines
         late._site = _Away(late, imagectl_site)
         made.deploy(deploy_timeout=8)
@@ -282,7 +291,8 @@ def test_a_boot_that_is_not_proven_is_tried_once_more(imagectl_site: Any, tmp_pa
         assert late.bmc.machine.boots == ["disk", "Pxe", "Pxe"] and good.bmc.machine.boots == ["disk", "Pxe"]
 
 
-def test_a_machine_that_is_deployed_and_silent_is_deployed_once_more(maas_site: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize("form", FORMS)
+def test_a_machine_that_is_deployed_and_silent_is_deployed_once_more(maas_site: Any, tmp_path: Path, form: str) -> None:
     """And one that stays so is not: the other answers at once, and is deployed once."""
 
     def orders(machine: Machine) -> int:
@@ -290,6 +300,7 @@ def test_a_machine_that_is_deployed_and_silent_is_deployed_once_more(maas_site: 
         return sum("op=deploy" in str(line) and ids[0] in str(line) for line in maas_site.faults.writes if ids)
 
     with room(maas_site, tmp_path, 3) as made:
+        made.form = form
         late, dead, good = made.machines
         for machine in (late, dead):
             machine.answers.unlink()

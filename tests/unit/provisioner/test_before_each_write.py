@@ -272,14 +272,16 @@ def test_v9_the_roles_stop_where_a_verdict_is_not_the_nodes_own(role: str) -> No
 
 
 def test_v9_a_node_that_may_be_in_service_already_is_held_before_the_role_stops() -> None:
-    tasks = tasks_of("join")
-    again = [task for task in tasks if task.get("ansible.builtin.include_tasks") == "held_again.yml"]
-    resumed = next(task for task in tasks if task.get("register") == "join_node")
-    assert resumed["failed_when"] == "join_node is failed and join_node.asked is not defined"
-    assert [task["when"] for task in again] == [
-        "join_node.error is defined",
-        "not join_wait.verdicts[inventory_hostname].ok",
-    ]
+    resume, admission = [task for task in tasks_of("join") if "rescue" in task]
+    [resumed] = resume["block"]
+    assert resumed["failed_when"] == "join_node is failed or join_node.error is defined"
+    unasked, *_last = resume["rescue"]
+    assert unasked["when"] == "join_node.asked is not defined"
+    assert list(unasked["gpufleet.baremetal.host_verdict"]["of"]) == ["join_node"], "it ends as it would by itself"
+    [read] = admission["block"]
+    assert list(read["gpufleet.baremetal.host_verdict"]["of"]) == ["join_wait", "join_admitted"]
+    for part in (resume, admission):
+        assert part["rescue"][-1]["ansible.builtin.import_tasks"] == "held_again.yml"
     hold, theirs, _in_service, stop, verdict = tasks_of("join", "held_again.yml")
     assert hold["gpufleet.baremetal.scheduler_node"]["state"] == "held"
     assert hold["until"].startswith("join_held is not failed or join_held.error.holds")
