@@ -19,11 +19,18 @@ from .test_macs import SYSTEM, lists, with_cards
 from .test_playbook import Make, Play
 
 pytestmark = pytest.mark.slow
-ROLE = [
-    {"ansible.builtin.include_role": {"name": "gpufleet.baremetal.oob_ready"}},
-    {"ansible.builtin.debug": {"msg": "known as {{ gpufleet_serial }}"}},
-]
 
+
+def role(form: str) -> list[dict[str, Any]]:
+    return [
+        {"ansible.builtin.include_role": {"name": "gpufleet.baremetal.oob_ready", "tasks_from": form}},
+        {"ansible.builtin.debug": {"msg": "known as {{ gpufleet_serial }}"}},
+    ]
+
+
+#: By tasks of each host's own, and by tasks for all of them.
+FORMS = ("main.yml", "for_all.yml")
+ROLE = role(FORMS[0])
 
 MAC = "52:54:00:00:00:01"
 NOTHING_SHOWS = f"nothing shows that {MAC} is this machine"
@@ -41,8 +48,9 @@ def play(tmp_path: Path, fake: Make) -> Play:
     return made
 
 
-def test_t1_the_serial_of_another_machine_stops_the_play(play: Play) -> None:
-    assert play.ansible(ROLE, gpufleet_serial="SN0002").returncode == 2
+@pytest.mark.parametrize("form", FORMS)
+def test_t1_the_serial_of_another_machine_stops_the_play(play: Play, form: str) -> None:
+    assert play.ansible(role(form), gpufleet_serial="SN0002").returncode == 2
     assert "says serial SN0001" in play.output and "the inventory says SN0002" in play.output
     assert "known as" not in play.output and play.rig.writes() == 0
 
@@ -84,9 +92,11 @@ def test_r6_a_uuid_of_another_machine_stops_the_play(play: Play) -> None:
     assert f"says serial (none) and system UUID {UUID}" in play.output and "known as" not in play.output
 
 
-def test_the_node_is_known_by_the_serial_of_its_machine(play: Play) -> None:
+@pytest.mark.parametrize("form", FORMS)
+def test_the_node_is_known_by_the_serial_of_its_machine(play: Play, form: str) -> None:
+    with_cards(play.rig, EthernetInterfaces=lists(play.rig, SYSTEM, MAC))
     for more in ({"gpufleet_serial": "SN0001"}, {}):
-        assert play.ansible(ROLE, **more).returncode == 0, play.output
+        assert play.ansible(role(form), **more).returncode == 0, play.output
         assert "known as SN0001" in play.output
     assert play.rig.writes() == 0
 
@@ -139,7 +149,10 @@ def maas(tmp_path: Path) -> Iterator[Any]:
     server.close()
 
 
-def test_n8_what_could_not_be_deployed_as_it_is_declared_stops_a_play_that_deploys(play: Play, maas: Any) -> None:
+@pytest.mark.parametrize("form", FORMS)
+def test_n8_what_could_not_be_deployed_as_it_is_declared_stops_a_play_that_deploys(
+    play: Play, maas: Any, form: str
+) -> None:
     """Before the node is held. A play that deploys nothing, such as a renewal of passports, goes on with a warning."""
     with_cards(play.rig, EthernetInterfaces=lists(play.rig, SYSTEM, MAC))
     image = {"name": "gold", "version": "1", "url": "http://127.0.0.1:9/", "sha256": "2" * 64}
@@ -147,9 +160,17 @@ def test_n8_what_could_not_be_deployed_as_it_is_declared_stops_a_play_that_deplo
         "gpufleet_image": image, "gpufleet_provisioner": "maas",
         "gpufleet_provisioner_url": maas.url, "gpufleet_provisioner_api_key": "a:b:c",
     }  # fmt: skip
-    assert play.ansible(ROLE, **site).returncode == 2
+    assert play.ansible(role(form), **site).returncode == 2
     assert "was left as it is" in play.output and "not the file that the inventory names" in play.output
     assert "known as" not in play.output
-    assert play.ansible(ROLE, **site, oob_ready_deploys=False).returncode == 0, play.output
+    assert play.ansible(role(form), **site, oob_ready_deploys=False).returncode == 0, play.output
     assert "known as SN0001" in play.output and "WARNING" in play.output
     assert not maas.store.machines and play.rig.writes() == 0
+
+
+def test_one_that_is_not_to_be_asked_is_not_and_says_why(play: Play) -> None:
+    """A node with a trouble of its own, which preflight has told."""
+    told = {"oob_ready_unfit": "its row names no BMC", "gpufleet_bmc_address": "http://127.0.0.1:9"}
+    assert play.ansible(role("for_all.yml"), **told).returncode == 2
+    assert "its row names no BMC" in play.output and "known as" not in play.output
+    assert "127.0.0.1:9" not in play.output, "nobody was asked"

@@ -126,7 +126,9 @@ class Room:
         """The host-tasks of the run, by host."""
         proof = {"gpufleet.baremetal.scheduler_wait": {"until": "drained", "timeout": 5}, "run_once": True}
         enrolled = {"gpufleet.baremetal.provisioner_node": {"state": "ready"}, "register": "enrolled"}
-        role = {"ansible.builtin.import_role": {"name": "gpufleet.baremetal.deploy", "tasks_from": self.form}}
+        # As a site names it: the file main.yml by no name, so that its options are validated.
+        form = {} if self.form == FORMS[0] else {"tasks_from": self.form}
+        role = {"ansible.builtin.import_role": {"name": "gpufleet.baremetal.deploy", **form}}
         times = {"deploy_timeout": 20, "deploy_interval": 0.2, "deploy_boot_timeout": 20, "deploy_boot_interval": 0.2}
         more = {**times, "deploy_after": ["enrolled"], **settings}
         play = {"hosts": "all", "gather_facts": False, "strategy": "linear", "vars": more}
