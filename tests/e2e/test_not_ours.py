@@ -98,6 +98,7 @@ def test_check_mode_of_every_verb_sends_no_write(tmp_path: Path) -> None:
         ("dcgm_gate", {"level": 3, "detached": True}),
         ("gate_wait", {"after": "call0"}),
         ("dcgm_gate", {"collect": "call1"}),
+        ("host_verdict", {"of": {"call0": ""}}),
         *((name, {}) for name in ("bmc_info", "bmc_log")),
         *POWER_VERBS,
         ("redfish_power", {"state": "on"}),
