@@ -9,8 +9,9 @@ import json
 
 import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.registry import SOAK_GATE as soak_gate
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._proc import process_start
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
-from ansible_collections.gpufleet.baremetal.tests.unit.gate.test_soak import LONG, Node
+from ansible_collections.gpufleet.baremetal.tests.unit.gate.test_soak import LONG, Node, until
 from ansible_collections.gpufleet.baremetal.tests.unit.gate.test_soak import node as node
 
 
@@ -22,8 +23,9 @@ def test_one_that_never_soaked_has_no_folder_and_nothing_to_end(node: Node) -> N
 @pytest.mark.parametrize("stop", [True, False], ids=["to end it", "to go on with it"])
 def test_the_word_of_one_soak_is_not_told_while_another_one_goes_on(node: Node, stop: bool) -> None:
     """Its node would be given work beside that one."""
-    node.start()
+    first = node.start()
     assert node.verdict()["verdict"] == "pass"
+    until(lambda: not process_start(first["pid"]))  # it writes its verdict, then ends
     other = {**node.params(hours=LONG, body="sleep 600"), "job": "soak-2"}
     node.started.append(soak_gate(other, Context()).data["pid"])
     told = soak_gate(node.params(stop=stop), Context()).data

@@ -66,7 +66,10 @@ class Store:
             finally:
                 os.close(descriptor)
         except OSError as exc:
-            return str(exc.strerror) if exc.errno in job.NO_ROOM else ""  # a file system that promises none
+            if exc.errno in job.NO_ROOM:
+                self.give_room_back()
+                return str(exc.strerror)
+            # A file system that promises none promises none.
         return ""
 
     def give_room_back(self) -> None:
