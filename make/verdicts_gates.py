@@ -34,7 +34,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import
 )
 from verdicts_bandwidth import gpu_bandwidth
 from verdicts_collective import collective
-from verdicts_machine import burnt, carried, ports, solved, stressed
+from verdicts_machine import burnt, carried, ports, solved, stressed, wrote
 from verdicts_recorded import Recorded, counted, verdict_of
 from verdicts_smi import amd, gpu_state
 from verdicts_storage import health, measured
@@ -126,6 +126,7 @@ GATES: Mapping[str, Callable[[Recorded], tuple[dict[str, Any], str]]] = {
     "network_gate": ports,
     "rdma": ports,
     "iperf3": carried,
+    "perftest": wrote,
     "storage_gate": health,
     "nvme": health,
     "fio": measured,

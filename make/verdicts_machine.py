@@ -29,8 +29,8 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.network.c
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.network.carried import judge as judge_speed
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.network.gate import network_gate
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.network.section import Links
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.network.speeds import IPERF3, Speed
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.network.tools import read_iperf3
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.network.speeds import IPERF3, PERFTEST, Speed
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.network.tools import read_iperf3, read_perftest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.wanted import wanted_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._process import Run
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
@@ -127,6 +127,20 @@ def carried(recorded: Recorded) -> tuple[dict[str, Any], str]:
     wanted = wanted_of(counted(Diagnosis()))
     verdict = verdict_of("network_gate", sheet, tool, run, wanted)
     return verdict, f"TCP, {speed.streams} streams, exit status {run.rc}"
+
+
+def wrote(recorded: Recorded) -> tuple[dict[str, Any], str]:
+    """What ib_write_bw measured: nobody knows the port, so that it has the rate that was measured."""
+    text = recorded.path.read_text(encoding="utf-8", errors="replace")
+    links = Links("as_recorded", "infiniband", ("port",), 1e-6, None, 0, 1.0, str(ABOUT["source"]))
+    speed = Speed("as_recorded", PERFTEST, links, 1.0, 1.0, 1, str(ABOUT["source"]))
+    run = Run(("ib_write_bw", "--report_gbits"), recorded.number("exit_status", 0), text.encode(), b"", "exit", 0.0)
+    seen = read_perftest(text, speed)
+    sheet = Sheet()
+    sheet.require(speed.cell, "port", wanted=speed.minimum, unit=speed.unit, source=speed.source)
+    judge_speed(sheet, Taken(speed, "port", seen, [run], int(seen.bits)))
+    verdict = verdict_of("network_gate", sheet, Tool("kernel and perftest"), run, wanted_of(counted(Diagnosis())))
+    return verdict, f"RDMA, exit status {run.rc}"
 
 
 def burnt(recorded: Recorded) -> tuple[dict[str, Any], str]:
