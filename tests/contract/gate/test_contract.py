@@ -9,17 +9,21 @@ node in each way that has fooled a gate somewhere.
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate import names
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import refusal
 from ansible_collections.gpufleet.baremetal.tests.unit.gate import documents as made
 from contract.gate import case
 from contract.gate.case import Case, Params
 from contract.gate.cases import DCGM, GATES, HEALTHY, dcgm
+from suite.skips import not_applicable
 
 BREAKS = [pytest.param(gate, name, id=f"{gate.name}: {name}") for gate in GATES for name in gate.broken]
 
@@ -90,6 +94,35 @@ def test_no_broken_node_passes(gate: Case, name: str, tmp_path: Path) -> None:
     assert refusal(result, "inconclusive", check_mode=False) == result["msg"]
     assert bool(refusal(result, "fail", check_mode=False)) == (verdict == "fail")
     assert refusal(result, "never", check_mode=False) == ""
+
+
+@pytest.mark.parametrize("gate", GATES, ids=lambda gate: gate.name)
+def test_a_gate_that_loads_a_node_runs_nothing_beside_another_one(gate: Case, tmp_path: Path) -> None:
+    params = (gate.asked or gate.healthy)(tmp_path)
+    if not run(gate, params)["asked"]:
+        not_applicable("it loads nothing")
+    place = params.get("pci_path") or os.path.join(params["sysfs_path"], "bus", "pci", "devices")
+    while not os.path.isdir(place):
+        place = os.path.dirname(place)
+    other = os.open(place, os.O_RDONLY)
+    try:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        found = run(gate, {**params, gate.limit: 1})
+        assert [one["id"] for one in found["findings"]][:1] == ["busy"] and found["verdict"] == "inconclusive"
+    finally:
+        os.close(other)
+
+
+@pytest.mark.parametrize("gate", GATES, ids=lambda gate: gate.name)
+def test_a_profile_without_its_section_is_told_as_that_and_nothing_is_run(gate: Case, tmp_path: Path) -> None:
+    params = (gate.asked or gate.healthy)(tmp_path)
+    sections = [name for name in names.SECTIONS.get(gate.name, (gate.name.removesuffix("_gate"),)) if name != "gpu"]
+    if not set(sections) & set(params["profile"]):
+        not_applicable("it reads no section of its own")
+    without = {name: part for name, part in params["profile"].items() if name not in sections}
+    found = run(gate, {**params, "profile": without})
+    assert [one["id"] for one in found["findings"]] == ["profile"] and found["asked"] == []
+    assert any(f"no section {name}" in found["msg"] for name in sections)
 
 
 @pytest.mark.parametrize("gate", GATES, ids=lambda gate: gate.name)

@@ -60,6 +60,9 @@ WRITTEN = {
     'raise NotImplementedError("the tool and its arguments; no option that its version lacks")': (
         'return [str(params["program"])]'
     ),
+    'raise NotImplementedError("wanted.section(name, read) for what it reads; return None where it reads none")': (
+        "return None"
+    ),
     'raise NotImplementedError("the tool\'s version, from what it printed")': 'return "1.0"',
     UNJUDGED: (
         """for number in range(wanted.gpu_count):
@@ -101,7 +104,7 @@ from contract.gate.case import Case, Params
 def node(folder: Path, gpus: int = 8, word: str = "good", body: str = "", **more: object) -> Params:
     (folder / "said").write_text("".join(f"GPU {at}: {word}\\n" for at in range(gpus)), encoding="utf-8")
     program = made.program(folder / "acme", body or f"cat {folder}/said")
-    return {"program": program, "timeout": 2, "profile": made.profile(), **more}
+    return {"program": program, "timeout": 2, "profile": made.profile(), "pci_path": made.pci(folder), **more}
 
 
 def less(**how: object) -> object:

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import yaml
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import ALL_GATES, OUTLIERS
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust import dsse, policy, question
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import utc
@@ -124,9 +125,7 @@ def test_a_policy_asks_for_hours_of_a_soak_and_for_a_test_between_nodes_by_its_n
 @pytest.mark.parametrize("name", ["dcgm", "kernel_log", "nvbandwidth", "image_artifact"])
 def test_v9_a_required_gate_that_no_node_can_pass_is_an_error_that_names_its_place(tmp_path: Path, name: str) -> None:
     """Mistyped it would quarantine node after node; what looks at no node passes for none."""
-    names = ("collective_gate", "cpu_memory_gate", "dcgm_gate", "gate_outliers", "gpu_bandwidth_gate", "gpu_burn_gate")
-    more = ("gpu_state_gate", "image_verify", "kernel_log_gate", "network_gate", "pair_gate", "soak_gate")
-    gates = ", ".join([*names, *more, "storage_gate", "training_gate"])
+    gates = ", ".join(sorted([*ALL_GATES, OUTLIERS, "image_verify"]))
     told = f"required_gates: {name}: not a gate of the collection ({gates})"
     content = f"schema: 1\nrequired_gates:\n  - image_verify\n  - {name}\n"
     for given in (
