@@ -110,8 +110,25 @@ def problems(data: Any, schema: Path, what: str) -> list[Any]:
     """
     if not HAS_JSONSCHEMA:
         raise MissingLibrary("jsonschema", why=f"{what} is checked against its schema")
-    checker = jsonschema.Draft202012Validator(json.loads(schema.read_text(encoding="utf-8")))
-    return sorted(checker.iter_errors(data), key=lambda error: list(map(str, error.absolute_path)))
+    whole = json.loads(schema.read_text(encoding="utf-8"))
+    found = list(jsonschema.Draft202012Validator(whole).iter_errors(data))
+    telling = [error for error in found if not _misleads(error, whole)] or found
+    return sorted(telling, key=lambda error: list(map(str, error.absolute_path)))
+
+
+def _misleads(error: Any, whole: Mapping[str, Any]) -> bool:
+    """Where one key is missing or wrong, the schema calls those beside it unexpected, although it knows them."""
+    return error.validator == "unevaluatedProperties" and set(error.instance) <= _keys(error.schema, whole)
+
+
+def _keys(schema: Any, whole: Mapping[str, Any]) -> set[str]:
+    """The keys that a part of a schema knows, wherever in it they stand."""
+    if not isinstance(schema, Mapping):
+        return set()
+    found = set(schema.get("properties") or {})
+    name = str(schema.get("$ref") or "").rpartition("/")[2]
+    inner = [*schema.get("allOf", []), schema.get("then"), schema.get("else"), whole.get("$defs", {}).get(name)]
+    return found.union(*(_keys(one, whole) for one in inner))
 
 
 def in_words(error: Any, what: str) -> str:

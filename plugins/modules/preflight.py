@@ -35,8 +35,8 @@ options:
     description:
       - Looks to leave out.
       - V(settings) are the host variables C(gpufleet_*) and the options of roles and playbooks, wherever they are set.
-        Names that nobody reads, types and choices, what is missing, and what the role C(gate), or a gate of this
-        collection that is named in C(gate_more), would not take.
+        Names that nobody reads, types and choices, what is missing, and what the role C(gate) would not take, or a gate
+        of this collection that C(gate_more) names.
       - V(ledger) is whether the ledger can be opened and written, and is one for all hosts.
       - V(keys) is the key that signs passports, its mode, and whether its public half is among the public keys.
       - V(sku) is whether there is a valid profile for C(gpufleet_sku), with what each gate needs of it that the run

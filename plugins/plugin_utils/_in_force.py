@@ -44,14 +44,14 @@ def used(params: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
 
 
 def weakened_of(gate: str, profile: Mapping[str, Any], where: str) -> list[dict[str, Any]]:
-    """What a profile demands less of this gate than the one that is shipped for its SKU; nothing where none is."""
+    """What a profile demands less of this gate than the one that is shipped for its SKU, and than our own rules."""
     if Path(where).parent == OWN_PROFILES:
         return []
     try:
-        shipped = profiles.load(str(profile["sku"]), [OWN_PROFILES], PROFILE_SCHEMA, CHECKED_FILES)
+        shipped = profiles.load(str(profile["sku"]), [OWN_PROFILES], PROFILE_SCHEMA, CHECKED_FILES).data
     except ConfigError:
-        return []
-    return weakened.of_gate(gate, shipped.data, profile, where)
+        shipped = {}
+    return weakened.of_gate(gate, shipped, profile, where)
 
 
 def of_the_site(params: Mapping[str, Any]) -> bool:

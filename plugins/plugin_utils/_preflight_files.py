@@ -107,9 +107,13 @@ def _judged_by(batch: Batch, hosts: list[str], name: str, options: Mapping[str, 
         if how.get("profile") or how.get("profile_path") or str(how.get("sku") or name) != name:
             continue
         try:
-            NEEDS[gate](how, wanted)
+            NEEDS.get(gate, _nothing)(how, wanted)
         except ConfigError as exc:
             batch.tell(hosts, cause_of(SKU, exc.located(address=profile.path)))
+
+
+def _nothing(_how: Mapping[str, Any], _wanted: object) -> None:
+    """A gate that is being written, and has no line in the registry yet."""
 
 
 # -- image ---------------------------------------------------------------------------------------------------------

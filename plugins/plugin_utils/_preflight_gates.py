@@ -83,7 +83,9 @@ def runs(options: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
 
 
 def _validated(gate: str, how: Mapping[str, Any]) -> ValidationResult:
-    spec = OF_OUTLIERS if gate == OUTLIERS else getattr(specs, gate.upper())
+    spec = OF_OUTLIERS if gate == OUTLIERS else getattr(specs, gate.upper(), None)
+    if spec is None:  # a gate that is being written has it in its own package
+        return ValidationResult(dict(how))
     rules = getattr(specs, f"{gate.upper()}_RULES", {})
     return ArgumentSpecValidator({name: dict(option) for name, option in spec.items()}, **rules).validate(dict(how))
 
@@ -120,7 +122,8 @@ def _levels(options: Mapping[str, Any]) -> Iterator[str]:
             yield f"gate_levels says nothing of {name}, wanted are {' and '.join(OF_A_LEVEL)}"
         else:
             yield from _level(name, asks)
-    lacking = sorted(set(of_level(options).get("more") or []) - set(options["gate_more"] or {}))
+    named = of_level(options).get("more") or []
+    lacking = sorted(set(named if isinstance(named, list) else []) - set(options["gate_more"] or {}))
     if lacking:
         yield f"the level {level} asks for {', '.join(map(str, lacking))}, and gate_more does not name it"
 
@@ -129,6 +132,8 @@ def _level(name: str, asks: Mapping[str, Any]) -> Iterator[str]:
     strange = _strange(asks, OF_A_LEVEL)
     if strange:
         yield f"gate_levels.{name} has {strange}, which nobody reads, and may have {' and '.join(OF_A_LEVEL)}"
+    if not isinstance(asks.get("more") or [], list):
+        yield f"gate_levels.{name}.more is {cut(asks['more'], 40)}, wanted is a list of gates"
     if str(asks.get("dcgm_level", 0)) not in _DCGM:
         yield f"gate_levels.{name}.dcgm_level is {cut(asks['dcgm_level'], 40)}, wanted is {_DCGM[0]} to {_DCGM[-1]}"
 

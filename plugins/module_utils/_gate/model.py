@@ -18,7 +18,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import short
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate import parts
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.hardware import CELLS
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.registry import KEPT, LOOKS, MEASURES
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.registry import LOOKS, MEASURES
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.shown import (
     PROVENANCE,
     Asks,
@@ -36,12 +36,11 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import
 LEAVE_OUT = (*LOOKS.cells, *CELLS)
 #: Those that no look tells, and that models have in common.
 _FROM_LIKE = ("dcgm",)
-#: Sections in the order in which a profile has them. Those that no look tells come from a profile that is there.
+#: Sections in the order in which a profile has them. Those that no look tells come from a profile that is there,
+#: whatever gate they are of, and stand before the last.
 _SECTIONS = (
     *("gpu", parts.SECTION, "firmware", LOOKS.section),
     *(measures.section for measures in MEASURES.values()),
-    *KEPT,
-    *_FROM_LIKE,
 )
 #: What stands in a profile's part ``gpu`` and no look tells.
 _OF_A_SHEET = ("memory_bandwidth",)
@@ -302,7 +301,8 @@ def _whole(question: Question, made: Mapping[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {"schema": SCHEMA, "sku": question.sku, "title": question.title}
     sheet = {key: entry for key, entry in (question.kept.get("gpu") or {}).items() if key in _OF_A_SHEET}
     known = {**{key: question.like[key] for key in _FROM_LIKE if key in question.like}, **question.kept, **made}
-    found.update({name: known[name] for name in _SECTIONS if name in known})
+    names = dict.fromkeys([*_SECTIONS, *(name for name in known if name not in _FROM_LIKE), *_FROM_LIKE])
+    found.update({name: known[name] for name in names if name in known and name not in found})
     return {**found, "gpu": {**found["gpu"], **sheet}}
 
 

@@ -12,8 +12,9 @@ from __future__ import annotations
 import difflib
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import date, timedelta
 from pathlib import Path
 from typing import Any, Optional
 
@@ -114,7 +115,36 @@ def read(path: Path, sku: str, schema: Path, kept: Optional[Kept] = None) -> Pro
     data = read_checked(path, schema, what=_WHAT, page="docs/reference/profiles.md", kept=kept)
     if data["sku"] != sku:
         raise ConfigError(f"{path}:{line_of(path, ['sku'])}: the profile is of {data['sku']}", wanted=f"sku: {sku}")
+    if path.parent != schema.parent.parent / "profiles":
+        _dated(path, data)
     return Profile(sku, str(path), json_digest(data), data)
+
+
+def _dated(path: Path, data: Any) -> None:
+    """A figure of the site's was not measured on a day that is none, or is yet to come: whoever copied it made that up.
+
+    A day more is taken, since it begins elsewhere before it does here.
+    """
+    last = date.today() + timedelta(days=1)
+    for place, told in _dates(data, ()):
+        try:
+            wrong = date.fromisoformat(told) > last
+        except ValueError:
+            wrong = True
+        if wrong:
+            where = ".".join(map(str, place))
+            raise ConfigError(
+                f"{path}:{line_of(path, place)}: {where} is no day until today", wanted="YYYY-MM-DD", seen=told
+            )
+
+
+def _dates(value: Any, place: tuple[Any, ...]) -> Iterator[tuple[tuple[Any, ...], str]]:
+    pairs = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, inner in pairs:
+        if key == "date" and isinstance(inner, str):
+            yield (*place, key), inner
+        else:
+            yield from _dates(inner, (*place, key))
 
 
 def check(data: Any, schema: Path) -> None:

@@ -16,7 +16,6 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.collective import known_good as of_collective
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.collective import paired as collectives
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.collective.section import floors_of as of_floors
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.cpu_memory.section import NAME as CPU_MEMORY
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.cpu_memory.section import section_of as of_cpus
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.claimed import asked, lacking, own
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.section import section_of as of_dcgm
@@ -27,7 +26,6 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.gpu_bandw
     floors_of as of_cases,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.gpu_burn.gate import gpu_burn_gate
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.gpu_burn.section import NAME as GPU_BURN
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.gpu_burn.section import burns_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.gpu_state import known_good as of_gpus
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.gpu_state.gate import gpu_state_gate
@@ -37,7 +35,6 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.gpu_state
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.kernel_log.earlier import earlier_boot_log
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.kernel_log.gate import kernel_log_gate
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.network import paired as speeds
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.network.section import NAME as NETWORK
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.network.section import section_of as of_network
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.network.speeds import places_of, speeds_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.pair.shell import lock
@@ -45,11 +42,8 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.shown imp
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.soak import claimed as of_soak
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.soak.gate import soak_gate
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.soak.made_of import Parts
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.soak.section import NAME as SOAK
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.storage.section import NAME as STORAGE
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.storage.section import section_of as of_storage
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.together import Test
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.training.section import NAME as TRAINING
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.training.section import training_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.wanted import Wanted
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.watch import Asked, Knows, Lacking
@@ -69,8 +63,6 @@ MEASURES: Mapping[str, Measures] = {
     "gpu_bandwidth_gate": of_bandwidth.MEASURES,
     "collective_gate": of_collective.MEASURES,
 }
-#: Sections that neither a look nor a verdict tells: whoever wrote one into a profile keeps it.
-KEPT = (CPU_MEMORY, GPU_BURN, NETWORK, SOAK, STORAGE, TRAINING)
 
 
 def _burns(wanted: Wanted, names: Sequence[str]) -> list[str]:

@@ -40,6 +40,13 @@ _SAY_NOTHING = frozenset({*PROVENANCE, "title", "name", "id"})
 #: So many are told; a profile of which more is weaker is another one.
 MOST = 50
 Row = dict[str, Any]
+#: Less of its line rate no sound port carries, by whatever tool (docs/how-to/judge-ports.md).
+PART = 0.92
+#: Where a part of a line rate stands, by the gates that read it.
+_RATES: Mapping[str, Sequence[tuple[str, str]]] = {
+    "network_gate": [("network", "speeds")],
+    "pair_gate": [("network", "speeds"), ("collective", "fabric")],
+}
 
 
 def of_gate(gate: str, shipped: Mapping[str, Any], used: Mapping[str, Any], where: str) -> list[Row]:
@@ -48,8 +55,20 @@ def of_gate(gate: str, shipped: Mapping[str, Any], used: Mapping[str, Any], wher
     :param where: the used profile's own place, for what stands nowhere in it.
     """
     sections = SECTIONS.get(gate, ("gpu", gate.removesuffix("_gate")))
-    rows = (row for name in sections for row in _of(name, name, _part(shipped, name), _part(used, name), where))
-    return [row for row, _at in zip(rows, range(MOST))]
+    rows = [row for name in sections for row in _of(name, name, _part(shipped, name), _part(used, name), where)]
+    told = {row["what"] for row in rows}
+    rows += [row for row in _by_own_rule(gate, used, where) if row["what"] not in told]
+    return rows[:MOST]
+
+
+def _by_own_rule(gate: str, used: Mapping[str, Any], where: str) -> Iterator[Row]:
+    """What has no figure that is shipped, and a rule of ours."""
+    for section, rows in _RATES.get(gate, ()):
+        for one in (used.get(section) or {}).get(rows) or []:
+            part = one.get("of_rate")
+            if part is not None and _lower(PART, part):
+                what = f"{section}.{rows}.{_name(one)}.of_rate"
+                yield from _row(what, PART, part, str(one.get("source") or where))
 
 
 def _part(profile: Mapping[str, Any], path: str) -> Any:

@@ -73,12 +73,16 @@ HEALTHY: dict[str, str] = {
 Values = Mapping[str, Optional[str]]
 
 
+UNITS = {"memory": "MiB", "power": "W", "pcie_generation": "generation", "pcie_width": "lanes"}
+UNITS |= {"nvlink_links": "links", "nvlink_speed": "GB/s"}
+
+
 def profile(*cells: str, count: int = 8) -> dict[str, Any]:
     """The profile of this suite's SKU with what the gate on the GPUs' state asks for."""
     own = made.profile(count)
     figures = {"memory": 81559, "power": 700, "pcie_generation": 5, "pcie_width": 16}
     figures.update({"nvlink_links": LINKS, "nvlink_speed": 26.562})  # type: ignore[dict-item]
-    own["gpu"].update({name: {"value": value, "unit": "", **ABOUT} for name, value in figures.items()})
+    own["gpu"].update({name: {"value": value, "unit": UNITS[name], **ABOUT} for name, value in figures.items()})
     rows = [{"name": name, **({"limit": 4} if name == "ecc_aggregate" else {}), **ABOUT} for name in cells or CELLS]
     return {**own, "gpu_state": {"cells": rows}}
 

@@ -282,9 +282,14 @@ def test_what_no_look_tells_comes_from_the_profile_that_is_there_or_from_another
     assert limits == [{"name": "ecc_aggregate", "limit": 4, **smi.ABOUT}]
     firmware = {"bios": {"value": "1.1", **smi.ABOUT}}
     sheet = {**like["gpu"], "memory_bandwidth": {"value": 3.35, "unit": "TB/s", **smi.ABOUT}}
-    kept = {**like, "firmware": firmware, "gpu": sheet}
+    soak = {"interval_seconds": 60, "gap_seconds": 600, "interruptions": 0, **smi.ABOUT}
+    kept = {**like, "firmware": firmware, "gpu": sheet, "soak": soak}
     measured = {"gpu_bandwidth_gate": {"a1": nodes.bandwidth(380.0)}}
     found = profile_of(nodes.look(), kept=kept, measured=measured)
+    assert found["soak"] == soak and list(found)[-1] == "dcgm"
+    new = {"of_a_new_gate": {"rows": [soak]}}  # whose section the schema has got, and no list of ours
+    again = make(Question(sku="new-8", title="A new model", date="2026-11-29", kept=new), {"a1": nodes.look()}).profile
+    assert again["of_a_new_gate"] == new["of_a_new_gate"]
     assert found["firmware"] == firmware and found["gpu"]["memory_bandwidth"]["value"] == 3.35
     floors = {row["name"]: row["minimum"] for row in found["gpu_bandwidth"]["cases"]}
     assert floors == {nvbw.PEERS: 361, nvbw.HOST: 48}

@@ -21,6 +21,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.kernel_lo
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.wanted import wanted_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
 from ansible_collections.gpufleet.baremetal.tests.unit.gate import documents as made
+from ansible_collections.gpufleet.baremetal.tests.unit.gate import nvbw
 
 OURS = sorted(path.stem for path in made.PROFILES.glob("*.yaml"))
 #: AMD's has a test of its own (test_gpu_state_amd.py).
@@ -162,6 +163,73 @@ def test_a_misspelt_key_is_an_error(tmp_path: Path) -> None:
     profile["gpu"]["cuont"] = profile["gpu"]["count"]
     with pytest.raises(ConfigError, match="cuont"):
         load("test-sku", write(tmp_path, profile))
+
+
+UNITS = {"memory": "MiB", "memory_bandwidth": "TB/s", "nvlink_links": "links", "nvlink_speed": "GB/s", "power": "W"}
+UNITS |= {"pcie_generation": "generation", "pcie_width": "lanes"}
+
+
+@pytest.mark.parametrize("name", UNITS)
+def test_a_figure_in_another_unit_is_another_figure(name: str) -> None:
+    """80 GiB beside 80 MiB: the gates compare numbers."""
+    about = {"source": "a data sheet", "date": "2026-11-20", "conditions": "none at all"}
+    profile = made.profile()
+    for unit in (UNITS[name], "GiB", UNITS[name].lower() + "s", ""):
+        profile["gpu"][name] = {"value": 80, "unit": unit, **about}
+        if unit == UNITS[name]:
+            profiles.check(profile, made.PROFILE_SCHEMA)
+            continue
+        with pytest.raises(ConfigError, match=f"gpu.{name}.unit: '{UNITS[name]}' was expected"):
+            profiles.check(profile, made.PROFILE_SCHEMA)
+
+
+def test_a_test_that_dcgm_and_a_case_that_nvbandwidth_does_not_have_are_errors() -> None:
+    """Each would cost hours, and then quarantine every node of the SKU."""
+    profile = {**made.profile(), "gpu_bandwidth": nvbw.profile()["gpu_bandwidth"]}
+    profiles.check(profile, made.PROFILE_SCHEMA)
+    for section, rows, name in (("dcgm", "tests", "target_power"), ("gpu_bandwidth", "cases", "host_to_device_ce")):
+        broken = json.loads(json.dumps(profile))
+        broken[section][rows][-1]["name"] = name
+        with pytest.raises(ConfigError, match=rf"{section}.{rows}.\d.name: '{name}' is not one of"):
+            profiles.check(broken, made.PROFILE_SCHEMA)
+
+
+def test_one_test_of_dcgm_under_two_names_is_an_error() -> None:
+    """The last one would count, and may ask for less."""
+    profile = made.profile()
+    [row] = [row for row in profile["dcgm"]["tests"] if row["name"] == "memory"]
+    profile["dcgm"]["tests"].append({**row, "name": "gpu_memory", "level": 4})
+    with pytest.raises(ConfigError, match="two rows are of one test, whatever they call it: memory"):
+        section_of(wanted_of(profile))
+
+
+@pytest.mark.parametrize("day", ["2126-01-01", "2026-13-01", "2026-02-30"])
+def test_a_day_that_is_none_or_yet_to_come_is_an_error_with_its_line(tmp_path: Path, day: str) -> None:
+    profile = made.profile()
+    profile["gpu"]["count"]["date"] = day
+    with pytest.raises(ConfigError, match=rf"test-sku.yaml:\d+: gpu.count.date is no day until today.*{day}"):
+        load("test-sku", write(tmp_path, profile))
+
+
+def test_a_key_that_is_missing_makes_those_beside_it_no_unexpected_ones(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as caught:
+        load("test-sku", write(tmp_path, _without("gpu", "count", "source")))
+    assert "'source' is a required property" in str(caught.value) and "nevaluated" not in str(caught.value)
+    profile = made.profile()
+    profile["gpu"]["count"]["souce"] = profile["gpu"]["count"].pop("source")
+    with pytest.raises(ConfigError, match="'souce'"):
+        load("test-sku", write(tmp_path, profile))
+
+
+def test_imex_means_nothing_where_nodes_share_no_nvlink() -> None:
+    ignoring = {sku for sku in NVIDIAS if 122 in section_of(wanted_of(load(sku).data)).ignored_errors}
+    assert ignoring == {"a100-sxm-80-8", "b200-8", "b300-8", "h100-sxm-8", "h200-sxm-8"}
+
+
+@pytest.mark.parametrize("sku", NVIDIAS)
+def test_each_shipped_one_tells_its_power_and_holds_a_node_to_it(sku: str) -> None:
+    wanted = wanted_of(load(sku).data)
+    assert "power" in {cell.name for cell in demanded(wanted, None)} and wanted.profile["gpu"]["power"]["value"] > 0
 
 
 def test_a_number_as_text_is_an_error(tmp_path: Path) -> None:

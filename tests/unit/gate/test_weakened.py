@@ -97,12 +97,12 @@ def test_what_is_left_out_is_told_with_the_place_of_the_profile(at: tuple[str, s
 def test_whole_sections_and_more_gpus_and_errors_that_are_passed_over() -> None:
     used = {**copy.deepcopy(SHIPPED), "gpu_state": None, "collective": {"tests": []}}
     used["gpu"]["device_ids"]["value"] = ["2330", "2331"]
-    used["dcgm"]["ignore_errors"] = [{"id": 122, "source": OURS, "date": "2026-12-01", "conditions": "here"}]
+    used["dcgm"]["ignore_errors"] = [{"id": 121, "source": OURS, "date": "2026-12-01", "conditions": "here"}]
     assert weaker(used) == {
         "gpu_state": ("demanded", "left out"),
         "collective.tests.all_reduce": ("demanded", "left out"),
         "gpu.device_ids": (["2330"], ["2330", "2331"]),
-        "dcgm.ignore_errors.122": ("demanded", "left out"),
+        "dcgm.ignore_errors.121": ("demanded", "left out"),
     }
 
 
@@ -143,8 +143,8 @@ def test_a_gate_tells_of_what_it_reads_alone() -> None:
 
 def test_what_is_measured_between_nodes_is_a_part_of_two_sections() -> None:
     links = {"name": "rails", "kind": "infiniband", "ports": ["mlx5_0/1"], "rate_gbps": 400}
-    speeds = [{"name": "write", "links": "rails", "of_rate": 0.92}, {"name": "tcp", "links": "rails", "of_rate": 0.5}]
-    fabric = {"name": "ring", "algorithm": "ring", "of_rate": 0.9}
+    speeds = [{"name": "write", "links": "rails", "of_rate": 0.92}, {"name": "tcp", "links": "rails", "of_rate": 0.95}]
+    fabric = {"name": "ring", "algorithm": "ring", "of_rate": 0.92}
     shipped = {**SHIPPED, "network": {"links": [links], "speeds": speeds}}
     shipped["collective"] = {**SHIPPED["collective"], "fabric": [fabric]}
     used = copy.deepcopy(shipped)
@@ -174,3 +174,20 @@ def test_the_result_of_a_gate_tells_it_and_a_shipped_profile_has_nothing_to_tell
     assert row == {"what": "gpu.power", "from": 700, "to": 600, "source": OURS}
     assert told(profile=used)["weakened"] == [row]
     assert "weakened" not in told()
+
+
+@pytest.mark.parametrize("shipped", [SHIPPED, {}], ids=["of a SKU that is shipped", "of one that is not"])
+@pytest.mark.parametrize(("part", "told"), [(0.5, True), (0.92, False), (0.95, False)])
+def test_a_part_of_a_line_rate_that_no_sound_port_stays_under_is_told(shipped: Any, part: float, told: bool) -> None:
+    """No figure of it is shipped, for ports are the site's; a rule of ours it is all the same."""
+    speed = {"name": "wire", "of_rate": part, "source": OURS}
+    used = {**shipped, "network": {"speeds": [speed]}, "collective": {"fabric": [{**speed, "name": "rails"}]}}
+    found = {
+        gate: {row["what"]: row for row in of_gate(gate, shipped, used, WHERE)}
+        for gate in ("network_gate", "pair_gate")
+    }
+    names = ("network.speeds.wire.of_rate", "collective.fabric.rails.of_rate")
+    assert [name in found["pair_gate"] for name in names] == [told, told]
+    assert [name in found["network_gate"] for name in names] == [told, False]
+    if told:
+        assert found["pair_gate"][names[0]] == {"what": names[0], "from": 0.92, "to": part, "source": OURS}

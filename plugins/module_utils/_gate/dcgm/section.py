@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.options import canonical
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.wanted import Wanted, version_of
 
 
@@ -28,6 +29,10 @@ def _read(section: Mapping[str, Any]) -> Section:
     for row in tests:
         int(row["level"]), str(row["name"]), str(row["source"])
         version_of(row.get("since", "0")), version_of(row.get("until", "0"))
+    names = [canonical(str(row["name"])) for row in tests]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:  # the last one would count, and could ask for less
+        raise ValueError(f"two rows are of one test, whatever they call it: {', '.join(twice)}")
     return Section(tests, tuple(int(row["id"]) for row in section.get("ignore_errors") or []))
 
 
