@@ -40,7 +40,10 @@ whether it may write (the verb has asked), and sends a write once: whoever calle
    was written, ``SETTLES`` says for how long, and until then the node is not ``drained``, and ``waits_for`` says so.
 12. *It tells whom it would never use*: a node may be in service and get no work for good, since the scheduler's map of
     the network lacks it. :meth:`Scheduler.unplaced` tells all of those, in as few questions as the scheduler allows.
-13. What it cannot do it declares by the class attributes below, and raises :class:`Unsupported`.
+13. *A job of ours gives way*: where ``RUNS_JOBS`` is true, :meth:`Scheduler.run_job` starts one on one node, only
+   where :meth:`Scheduler.unyielding` has shown that any other job displaces it; it never comes back by itself, and a
+   drain of ours ends it (:meth:`Scheduler.evict_request`).
+14. What it cannot do it declares by the class attributes below, and raises :class:`Unsupported`.
 
 ``test_contract*.py`` in ``tests/contract/scheduler`` hold a driver against all this.
 """
@@ -56,6 +59,7 @@ from typing import Any, Callable, ClassVar, NamedTuple
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _token
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import FleetError, Unsupported
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler import names
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.jobs import Ask, Job
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.place import Place
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.topology import Keeper
 
@@ -113,12 +117,13 @@ class Hold:
 class Work:
     """A job or a pod. waits_for: why it does not leave yet, where the scheduler tells (a budget, a finalizer). stays:
     why nobody asks it to leave until a person has acted. runs: for how many seconds it has run; None where the
-    scheduler does not tell."""
+    scheduler does not tell. ours: a job of our own that verifies the node, and gives way to a drain."""
 
     id: str
     waits_for: str = ""
     stays: str = ""
     runs: float | None = None
+    ours: bool = False
 
     def __str__(self) -> str:
         why = self.stays or self.waits_for
@@ -232,6 +237,8 @@ class Scheduler(ABC):
     COMPARES: ClassVar[bool] = False
     #: Work has to be made to leave a held node; else it ends by itself.
     EVICTS: ClassVar[bool] = False
+    #: Jobs of our own can be run on idle nodes, which give way to any other.
+    RUNS_JOBS: ClassVar[bool] = False
     #: What is on a node can be asked for of one node alone, so a batch is a question more for each.
     WORK_BY_NODE: ClassVar[bool] = False
     #: Seconds for which a hold has to stand, by the scheduler's own clock, before a node without work is ``drained``.
@@ -335,6 +342,37 @@ class Scheduler(ABC):
         :raises Unsupported: where ``EVICTS`` is false.
         """
         raise Unsupported("this scheduler's work ends by itself", node=view.name)
+
+    # -- jobs of our own -------------------------------------------------------------------------------------------
+
+    def unyielding(self, queue: str, nodes: Sequence[str]) -> Mapping[str, str]:
+        """Those of these nodes on which a job in this queue would not give way to every other one, and why.
+
+        :raises ConfigError: where it would on none, or nobody can tell.
+        :raises Unsupported: where ``RUNS_JOBS`` is false.
+        """
+        raise Unsupported(
+            f"no job of ours is run by the scheduler {self.NAME} here",
+            address=self.address,
+            do="verify idle nodes where the scheduler is slurm, by its commands; the gates of a node of this one are"
+            " run by revalidate, once it is drained",
+        )
+
+    def spare(self, view: NodeView) -> str:
+        """Why such a job is not to be sent to this node now; empty of one that is idle and nobody's."""
+        return "" if view.in_service and view.state == "idle" and not view.work else view.native or view.state
+
+    def run_job(self, ask: Ask) -> str:
+        """Start it, once; its id."""
+        raise Unsupported(f"no job of ours is run by the scheduler {self.NAME} here", address=self.address)
+
+    def own_jobs(self) -> Sequence[Job]:
+        """All jobs of this kind that we may have started, by whichever run, those that ended lately among them."""
+        return ()
+
+    def end_jobs(self, jobs: Sequence[str]) -> None:
+        """End these, by their ids; one that is over already is no error."""
+        raise Unsupported(f"no job of ours is run by the scheduler {self.NAME} here", address=self.address)
 
 
 def _each(writes: Mapping[str, Callable[[], None]], still: Still) -> dict[str, FleetError]:

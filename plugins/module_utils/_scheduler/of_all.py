@@ -31,7 +31,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._together impor
 
 #: What a driver declares of itself.
 _DECLARED = (
-    *("NAME", "KEEPS_NODES", "COMPARES", "EVICTS", "WORK_BY_NODE", "SETTLES", "REMEDIES", "NAMELESS"),
+    *("NAME", "KEEPS_NODES", "COMPARES", "EVICTS", "RUNS_JOBS", "WORK_BY_NODE", "SETTLES", "REMEDIES", "NAMELESS"),
     *("address",),
 )
 #: These say nothing of any node: nobody is asked for by themselves.

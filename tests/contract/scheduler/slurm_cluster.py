@@ -58,9 +58,18 @@ KillWait=2
 Epilog={root}/epilog
 {rest}
 {nodes}
-PartitionName=gpu Nodes={shown} Default=YES MaxTime=INFINITE State=UP
-PartitionName={hidden} Nodes=ALL Hidden=YES MaxTime=INFINITE State=UP
-"""
+PartitionName=gpu Nodes={shown} Default=YES MaxTime=INFINITE State=UP {above}
+PartitionName={hidden} Nodes=ALL Hidden=YES MaxTime=INFINITE State=UP {above}
+{yields}"""
+
+#: A partition whose jobs give way to any other, as a site keeps it for verifications.
+VERIFY = "verify"
+_YIELDS = (
+    f"PartitionName={VERIFY} Nodes=gpu00[1-3] PriorityTier=1 PreemptMode=CANCEL GraceTime=0 MaxTime=40 State=UP"
+    " Hidden=YES RootOnly=YES OverSubscribe=EXCLUSIVE\n"
+)
+_DISPLACES = ("PreemptType=preempt/partition_prio", "PreemptMode=REQUEUE")
+_ABOVE = "PriorityTier=100 PreemptMode=OFF"
 
 _JWT = "AuthAltTypes=auth/jwt\nAuthAltParameters=jwt_key={root}/jwt.key"
 
@@ -100,10 +109,12 @@ def _lives(pid: int) -> bool:
 class Cluster:
     """Started by :meth:`start`; each process is ended by its own pid in :meth:`stop`."""
 
-    def __init__(self, root: Path, slurmd_timeout: int = 10, topology: str = "") -> None:
+    def __init__(self, root: Path, slurmd_timeout: int = 10, topology: str = "", yields: bool = False) -> None:
         self.root = root
         self.conf = root / "slurm.conf"
         self._slurmd_timeout = slurmd_timeout
+        #: Has it the partition VERIFY?
+        self._yields = yields
         #: What stands in topology.conf at the start; a cluster without any has no TopologyPlugin.
         self._topology = topology
         self._memory = dict.fromkeys((*NODES, DEAD, SECLUDED), 100)
@@ -183,6 +194,8 @@ class Cluster:
                 shown=",".join((*NODES, DEAD)),
                 rest="\n".join(self._rest()),
                 hidden=HIDDEN,
+                above=_ABOVE if self._yields else "",
+                yields=_YIELDS if self._yields else "",
                 nodes="\n".join(
                     f"NodeName={node} NodeHostname=localhost NodeAddr=127.0.0.1 Port={port} CPUs=1"
                     f" RealMemory={self._memory[node]} State=UNKNOWN"
@@ -194,6 +207,7 @@ class Cluster:
 
     def _rest(self) -> list[str]:
         tokens = [_JWT.format(root=self.root)] if self.tokens else []
+        tokens += _DISPLACES if self._yields else ()
         return [*tokens, *(["TopologyPlugin=topology/tree"] if self._topology else [])]
 
     def set_epilog(self, body: str) -> None:

@@ -109,6 +109,9 @@ def _topology(world: dict[str, Any], name: str) -> Ended:
 
 
 def _squeue(world: dict[str, Any], argv: list[str], shown_all: bool) -> Ended:
+    if "-n" in argv:  # those of this name and of the user that asks
+        named = [job for job in world["jobs"] if job.get("name") == argv[argv.index("-n") + 1]]
+        return _lines(*(f"{job['id']}|RUNNING|{job['comment']}" for job in named))
     names = argv[argv.index("-w") + 1].split(",")
     jobs = [job for job in world["jobs"] if job["node"] in names and (shown_all or not job.get("hidden"))]
     return _lines(*(f"{job['id']}|RUNNING|{job['node']}|{job.get('runs', '5:00')}" for job in jobs))

@@ -52,6 +52,8 @@ _COMMAND_SECONDS = 60.0
 #: A user's own settings (SQUEUE_USERS, SQUEUE_STATES, SLURM_CLUSTERS) would hide jobs and nodes from us.
 _KEPT = frozenset({"SLURM_CONF", "SLURM_JWT", "SLURM_CONF_SERVER"})
 _HIDING = ("SLURM_", "SQUEUE_", "SINFO_", "SCONTROL_")
+#: For what a job is given; Slurm's own commands are found by ours.
+_PLAIN_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 #: How long a token is asked for; Slurm's own default, which AuthAltParameters may cut.
 _TOKEN_SECONDS = 1800
 #: From 25.05 on each partition may go by a topology of its own.
@@ -273,8 +275,25 @@ class Commands(Link):
 
     # -- the commands ------------------------------------------------------------------------------------------
 
-    def _command(self, program: str, *argv: str) -> subprocess.CompletedProcess[str]:
-        env = {key: value for key, value in os.environ.items() if key in _KEPT or not key.startswith(_HIDING)}
+    def tell(self, program: str, *argv: str, script: str) -> str:
+        """What a command says that reads this, and hands its whole environment on: it has none of ours."""
+        done = self._command(program, *argv, script=script, env=_plain())
+        if done.returncode != 0:
+            raise self._error(done, program)
+        return done.stdout
+
+    def ask(self, program: str, *argv: str) -> str:
+        """What a command says."""
+        done = self._command(program, *argv)
+        if done.returncode != 0:
+            raise self._error(done, program)
+        return done.stdout
+
+    def _command(
+        self, program: str, *argv: str, script: str | None = None, env: dict[str, str] | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        if env is None:
+            env = {key: value for key, value in os.environ.items() if key in _KEPT or not key.startswith(_HIDING)}
         env.update(LC_ALL="C", SLURM_TIME_FORMAT="standard")
         if self.conf:
             env["SLURM_CONF"] = self.conf
@@ -288,7 +307,7 @@ class Commands(Link):
             return subprocess.run(  # pylint: disable=ansible-bad-function  # both doors of a verb come here
                 [path, *argv],
                 env=env,
-                stdin=subprocess.DEVNULL,
+                **({"stdin": subprocess.DEVNULL} if script is None else {"input": script}),  # type: ignore[arg-type]
                 capture_output=True,
                 encoding="utf-8",
                 errors="replace",
@@ -322,6 +341,11 @@ class Commands(Link):
             do="set gpufleet_scheduler_conf to the slurm.conf of this cluster, or run the command by hand with the same"
             " SLURM_CONF",
         )
+
+
+def _plain() -> dict[str, str]:
+    leads = {key: os.environ[key] for key in ("SLURM_CONF", "SLURM_CONF_SERVER") if key in os.environ}
+    return {"PATH": _PLAIN_PATH, **leads}
 
 
 def _settings(name: str, state: str, reason: str | None) -> list[str]:

@@ -24,11 +24,14 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.contract import (
     ABSENT,
     NodeView,
+    Refusal,
     Scheduler,
     Still,
     Unplaced,
     Work,
 )
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.jobs import Ask, Job
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm import jobs as own
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm.commands import Commands
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm.files import FORMS, File
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm.holds import (
@@ -47,6 +50,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.topo
 class Slurm(Scheduler):
     NAME = "slurm"
     REMEDIES = REMEDIES
+    RUNS_JOBS = True
     NAMELESS = "an old slurmrestd names no cluster: leave gpufleet_scheduler_url out for the commands, or update Slurm"
 
     def __init__(self, params: Mapping[str, Any]) -> None:
@@ -70,7 +74,7 @@ class Slurm(Scheduler):
         reserved = self._link.reservations() if records else {}
         # The queue is asked after the states: a node that was seen drained gets no new job in between.
         busy = [name for name, record in records.items() if record.may_have_work]
-        jobs = self._link.jobs(busy) if busy else {}
+        jobs = self._told_ours(self._link.jobs(busy) if busy else {}, records)
         self._no_work_hidden([name for name, record in records.items() if record.settled and not jobs.get(name)])
         views = {
             name: self._view(records[name], jobs.get(name, ()), reserved.get(name, ()))
@@ -79,6 +83,17 @@ class Slurm(Scheduler):
             for name in names
         }
         return {name: replace(view, place=place) for name, view in views.items()}
+
+    def _told_ours(
+        self, jobs: Mapping[str, Sequence[Work]], records: Mapping[str, Record]
+    ) -> Mapping[str, Sequence[Work]]:
+        """Which of them verify a node that is drained: those are ours to end. Asked only where there may be any."""
+        drained = [name for name in jobs if name in records and "DRAIN" in records[name].state.flags and jobs[name]]
+        if not drained or not isinstance(self._link, Commands):
+            return jobs
+        ours = {one.id for one in own.own(self._link)}
+        marked = {name: [replace(work, ours=work.id in ours) for work in jobs[name]] for name in drained}
+        return {**jobs, **marked}
 
     def known(self) -> dict[str, tuple[str, ...]]:
         return self._link.known()
@@ -176,6 +191,47 @@ class Slurm(Scheduler):
         if not isinstance(self._link, Commands):
             return super().resume_each(views, still)
         return self._update_each(self._link, views, still, "RESUME")
+
+    # -- jobs of our own ---------------------------------------------------------------------------------------
+
+    @property
+    def _commands(self) -> Commands:
+        """:raises Unsupported: of slurmrestd, by which none is run."""
+        if isinstance(self._link, Commands):
+            return self._link
+        raise Unsupported(
+            "no job of ours is run by slurmrestd",
+            address=self.address,
+            do="leave gpufleet_scheduler_url out for the commands, on a machine that has them",
+        )
+
+    def unyielding(self, queue: str, nodes: Sequence[str]) -> Mapping[str, str]:
+        return own.unyielding(self._commands, queue, [check_name(name) for name in nodes])
+
+    def spare(self, view: NodeView) -> str:
+        return super().spare(view) or ("" if own.spare(view.native) else view.native)
+
+    def run_job(self, ask: Ask) -> str:
+        check_name(ask.node)
+        return own.run(self._commands, ask)
+
+    def own_jobs(self) -> Sequence[Job]:
+        return own.own(self._commands)
+
+    def end_jobs(self, jobs: Sequence[str]) -> None:
+        own.end(self._commands, jobs)
+
+    def evict_request(self, view: NodeView) -> str:
+        """What verifies the node, and nothing else: people's jobs end by themselves."""
+        ours = [work.id for work in view.work if work.ours]
+        return f"scancel {' '.join(ours)}" if ours else ""
+
+    def evict(self, view: NodeView) -> Sequence[Refusal]:
+        ours = [work.id for work in view.work if work.ours]
+        if not ours:
+            return super().evict(view)
+        self.end_jobs(ours)
+        return ()
 
     def _update(self, view: NodeView, state: str, reason: str | None = None) -> None:
         name = check_name(view.name)
