@@ -8,7 +8,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.claimed import asked, lacking, own, question
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.claimed import (
+    asked,
+    lacking,
+    own,
+    question_of,
+)
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.gate import dcgm_gate, limit_of, stresses
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.options import canonical
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.section import section_of
@@ -38,8 +43,7 @@ class ActionModule(DetachedGate):
         return limit_of(params)
 
     def job_question(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        watched = bool(params.get("health"))
-        return question(params["profile"], int(params["level"]), params["tests"] or [], watched=watched)
+        return question_of(params)
 
     def job_parts(self, params: Mapping[str, Any]) -> list[Any]:
         # As it was before there were others: a job that goes on over an upgrade is found again.

@@ -15,7 +15,10 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate import job
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.begun import Begun
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.names import DETACHED
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Result
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Result
+
+#: Is it a job already whose process this is? No option: nobody else says so.
+HERE = "_here"
 
 Again = Callable[[Mapping[str, Any], Mapping[str, Any]], bool]
 
@@ -43,8 +46,18 @@ def detached(
 
     profile = begun.wanted.reference()
     stale = DETACHED.get(begun.gate, job.STALE_SECONDS)
-    found = job.start(
+    starts = job.here if params.get(HERE) else job.start
+    found = starts(
         begun.gate, params, work, limit=limit, profile=profile, started=begun.started, again=again, stale=stale
     )
     places = {name: str(params[name]) for name in ("state_dir", "boot_id_path")}
     return Result(changed=False, data={**found, **places})
+
+
+def in_this_process(gate: Callable[[Mapping[str, Any], Context], Result], params: Mapping[str, Any]) -> int:
+    """Measure as the job that this process is, and write down what was found; 0 where that is there.
+
+    Nobody reads what it prints, and how it ended says nothing of the node: what counts is the file.
+    """
+    gate({**params, "detached": True, HERE: True}, Context())
+    return 0 if job.told(str(params["state_dir"]), str(params["job"])) else 1

@@ -85,19 +85,46 @@ def start(
         found = known(folder, name)
         if found is not None and not again(found, told(folder, name)) and not _stale(folder, name, stale):
             return {**found, "joined": True}
-        for leftover in (_answer(folder, name), _record(folder, name)):
-            with suppress(FileNotFoundError):
-                os.unlink(leftover)
-        boot = boot_id(str(params["boot_id_path"]))
-        about = {"schema": SCHEMA, "gate": gate, "job": name, "boot_id": boot, "started": started or now_utc()}
-        about.update(limit=limit, profile=dict(profile))
-        _sweep(folder, name, boot)
-        _keep_room(folder, name)
+        about = _begins(folder, gate, params, limit=limit, profile=profile, started=started)
         detach(lambda say: _worker(folder, about, work, say), report)
         found = known(folder, name)
     if found is None:
         raise BadAnswer("the job did not start", seen="its worker left no word of itself")
     return {**found, "joined": False}
+
+
+def here(
+    gate: str,
+    params: Mapping[str, Any],
+    work: Callable[[], Mapping[str, Any]],
+    *,
+    limit: float,
+    profile: Mapping[str, Any],
+    started: str = "",
+    **_joins: Any,
+) -> dict[str, Any]:
+    """The same in this process, which nobody waits for but the scheduler whose job it is: what ends that ends this."""
+    place = str(params["state_dir"])
+    with _told_of_room(place), alone_in(_folder(place)) as folder:
+        about = _begins(folder, gate, params, limit=limit, profile=profile, started=started)
+    _worker(folder, about, work, lambda _word: None)
+    return {**about, "joined": False}
+
+
+def _begins(
+    folder: str, gate: str, params: Mapping[str, Any], *, limit: float, profile: Mapping[str, Any], started: str
+) -> dict[str, Any]:
+    """What the file of a job says that begins now, in the place of any earlier one of its name."""
+    name = str(params["job"])
+    for leftover in (_answer(folder, name), _record(folder, name)):
+        with suppress(FileNotFoundError):
+            os.unlink(leftover)
+    boot = boot_id(str(params["boot_id_path"]))
+    about = {"schema": SCHEMA, "gate": gate, "job": name, "boot_id": boot, "started": started or now_utc()}
+    about.update(limit=limit, profile=dict(profile))
+    _sweep(folder, name, boot)
+    _keep_room(folder, name)
+    return about
 
 
 def boot_id(path: str) -> str:

@@ -17,7 +17,13 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.collectiv
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.collective import paired as collectives
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.collective.section import floors_of as of_floors
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.cpu_memory.section import section_of as of_cpus
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.claimed import asked, lacking, own
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.claimed import (
+    asked,
+    lacking,
+    own,
+    question_of,
+)
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.gate import limit_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.dcgm.section import section_of as of_dcgm
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.gpu_bandwidth import (
     known_good as of_bandwidth,
@@ -56,6 +62,10 @@ LACKING: Mapping[str, Lacking] = {"dcgm_gate": lacking, "soak_gate": of_soak.lac
 ASKED: Mapping[str, Asked] = {"dcgm_gate": asked, "soak_gate": of_soak.asked}
 #: What the gate knows of a pass that lacks nothing.
 OWN: Mapping[str, Knows] = {"dcgm_gate": own, "soak_gate": of_soak.own}
+#: Of a gate that runs in jobs of a scheduler: for how many seconds one may, by its options, and what that is asked.
+IN_JOBS: Mapping[str, tuple[Callable[[Mapping[str, Any]], float], Callable[[Mapping[str, Any]], dict[str, Any]]]] = {
+    "dcgm_gate": (limit_of, question_of)
+}
 #: How a known-good node is looked at, of which a profile is made.
 LOOKS: Looks = of_gpus.LOOKS
 #: Of the gates whose figures may be floors of a profile: how their verdicts tell them.

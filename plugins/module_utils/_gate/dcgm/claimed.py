@@ -52,6 +52,12 @@ def question(profile: Mapping[str, Any], level: int, tests: Sequence[str], *, wa
     }
 
 
+def question_of(params: Mapping[str, Any]) -> dict[str, Any]:
+    """The same of the gate's own options."""
+    watched = bool(params.get(CELL))
+    return question(params["profile"], int(params["level"]), params["tests"] or [], watched=watched)
+
+
 def asked(question: Mapping[str, Any], verdict: Mapping[str, Any]) -> dict[str, Any]:
     """The same as it is compared with other questions: the level (0 where tests were named), and each test by name.
 
