@@ -48,6 +48,8 @@ class BatchAction(VerbAction):
 
     LABEL = "batch"
     BATCH = True
+    #: Are the nodes this run's alone while it lasts? Else a lease is taken for each write, and let go behind it.
+    HOLDS: ClassVar[bool] = True
     #: Must the ledger know each machine? Else one that it does not know has no lease, and is watched all the same.
     NEEDS_IDENTITY: ClassVar[bool] = False
     #: What the verb needs to know of each host: key in the node's dict, by the host variable that fills it.
@@ -130,7 +132,7 @@ class BatchAction(VerbAction):
                 if self.NEEDS_IDENTITY:
                     node.update(refusal(str(exc.located(node=host)), exc.kind))
         ids = {host: node_id for host, node_id in ids.items() if node_id}
-        if not self._task.check_mode and ids:
+        if self.HOLDS and not self._task.check_mode and ids:
             refused = self._line.hold_each(list(ids))
             for node in nodes:
                 if node.get("host") in refused:
@@ -329,7 +331,7 @@ class BatchAction(VerbAction):
 
     def _renewing(self) -> AbstractContextManager[None]:
         """The leases of this call, where it has any, are renewed from a thread."""
-        if not self.ids or self._task.check_mode:
+        if not self.HOLDS or not self.ids or self._task.check_mode:
             return nullcontext()
         return self._line.renewing(self.ledger().another)
 
