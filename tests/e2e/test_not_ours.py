@@ -117,7 +117,7 @@ def test_check_mode_of_every_verb_sends_no_write(tmp_path: Path) -> None:
         ("node_passport", {"state": "verified", "image": lab.image("2026.11.1")}),
         ("ledger_event", {"name": "a note"}),
         ("ledger_event", {"state": "quarantined", "reason": "a test"}),
-        *(("node_wait", {}), ("node_identity", {})),
+        *(("node_wait", {}), ("node_identity", {}), ("gate_idle", {"queue": "verify"})),
         ("node_identity", {"state": "replaced", "part": "board", "reason": "a test", "force_reason": "a test"}),
         *FLEET_VERBS,
         *(("node_history", {}), ("ledger_store", {"state": "verified"})),

@@ -74,3 +74,5 @@ HELD_AS = ("work", "keep")
 GOALS = ("drained", "idle")
 #: As what ``topology_file`` writes a topology: as a file of Slurm, or as labels of Kubernetes's nodes.
 TOPOLOGY_FORMATS = ("conf", "yaml", "labels")
+#: The gates that ``gate_idle`` runs in jobs of the scheduler.
+IDLE_GATES = ("dcgm_gate",)

@@ -89,3 +89,23 @@ TOPOLOGY = spec(
     timeout={"type": "float", "default": 60.0},
     interval={"type": "float", "default": 1.0},
 )
+
+IDLE = spec(
+    FLEET,
+    BATCH,
+    SCHEDULER,
+    gate={"type": "str", "choices": list(names.IDLE_GATES), "default": names.IDLE_GATES[0]},
+    options={"type": "dict", "default": {}},
+    queue={"type": "str", "required": True},
+    at_once={"type": "int", "default": 8},
+    older_than={"type": "float", "default": 604800.0},
+    timeout={"type": "float", "default": 7200.0},
+    start_timeout={"type": "float", "default": 120.0},
+    interval={"type": "float", "default": 10.0},
+    look_timeout={"type": "float", "default": 20.0},
+    python={"type": "str", "default": "/usr/bin/python3"},
+    sku={"type": "str"},
+    profile={"type": "dict"},
+    profile_path={"type": "list", "elements": "path"},
+    dmi_path={"type": "path", "default": "/sys/class/dmi/id"},
+)
