@@ -260,6 +260,15 @@ PLAYBOOKS: dict[str, tuple[str, ...]] = {
         "topology_reconfigure",
         "topology_sources",
     ),
+    "verify_idle": (
+        "verify_idle_at_once",
+        "verify_idle_days",
+        "verify_idle_level",
+        "verify_idle_minutes",
+        "verify_idle_on_fail",
+        "verify_idle_options",
+        "verify_idle_queue",
+    ),
     "waves": (
         "fleet_plan_budgets",
         "fleet_plan_canary",

@@ -54,6 +54,8 @@ PLAYBOOKS: tuple[tuple[str, ...], ...] = (
     ("readmit",),
     # The rack's profiles do not say how to soak: it is stopped before anything is held.
     ("burn_in",),
+    # The rack's Slurm has no partition whose jobs give way: nothing is begun.
+    ("verify_idle", *extra(verify_idle_queue="verify")),
     # To adopt in earnest is a person's word that these nodes are ours.
     ("adopt", "--check"),
     ("passports",),

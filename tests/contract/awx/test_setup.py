@@ -126,7 +126,7 @@ def another(made: AwxServer) -> Iterator[AwxServer]:
 def test_the_first_run_makes_all_of_it(made: AwxServer) -> None:
     assert made.unheard == set()
     kinds = ("job_templates", "workflow_job_templates", "schedules")
-    assert [len(list(made.store.all(kind))) for kind in kinds] == [23, 6, 2]
+    assert [len(list(made.store.all(kind))) for kind in kinds] == [24, 6, 2]
 
 
 def test_a_template_asks_what_its_playbook_takes_and_nothing_else(made: AwxServer) -> None:
