@@ -189,6 +189,7 @@ def test_a_limit_of_a_sensor_that_fell_silent_is_kept_by_nobody(most: float, ver
     sheet = judge.begin([])
     judge.judge(sheet, [], progress, plan)
     assert sheet.verdict == verdict and {row.verdict for row in sheet.rows() if row.id in told} == {"pass"}
+    assert [row.verdict for row in sheet.rows() if row.id == "memory_temperature.max"] == [verdict]
 
 
 @pytest.mark.parametrize(("boot", "verdict"), [("b", "fail"), ("a", "pass")])
