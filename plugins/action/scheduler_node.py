@@ -67,6 +67,7 @@ class ActionModule(ForAll):
         return forced(params, "known_renamed")
 
     def prepare(self, params: dict[str, Any]) -> dict[str, Any]:
+        params = self._tried_from_here(params)
         if params["state"] == "resumed" and not self._task.check_mode:
             # First: what the ledger says of the node is to be true until the write.
             self._line.hold([self._host])
@@ -119,6 +120,24 @@ class ActionModule(ForAll):
     def _in_worker(self, params: dict[str, Any]) -> dict[str, Any]:
         """All hosts of this run wait together for a scheduler that is away."""
         return super()._in_worker({**params, "run_cache": self._run_as.process})
+
+    def _tried_from_here(self, params: dict[str, Any]) -> dict[str, Any]:
+        """A module on another machine comes back for leave while a job runs, and could not tell its own trial from one
+        that a run has left.
+
+        :raises ConfigError: where the node must be tried all the same.
+        """
+        if not self._task.delegate_to or params["trial"] == names.NEVER:
+            return params
+        if params["trial"] == names.ALWAYS:
+            raise ConfigError(
+                "a task that is delegated has no job of ours try the node",
+                node=self._host,
+                wanted="a task of the controller",
+                seen=f"delegate_to {self._task.delegate_to} with trial=always",
+                do="leave delegate_to out, or say trial=never",
+            )
+        return {**params, "trial": names.NEVER}
 
     def _demand_a_move(self, params: Mapping[str, Any]) -> None:
         """A reason alone is given for other things, such as another name in the same cluster.

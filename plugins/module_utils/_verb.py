@@ -174,6 +174,7 @@ class Context:
         moment: Callable[[], Mapping[str, Any]] | None = None,
         own_name: Callable[[], str] | None = None,
         peers: Peers | None = None,
+        node_file: Callable[[str], str] | None = None,
     ) -> None:
         self.check_mode = check_mode
         self.diff = diff
@@ -192,6 +193,9 @@ class Context:
         self.own_name = own_name
         #: What this call has in common with those for other nodes that go on beside it, in this process.
         self.peers = peers
+        #: Reads a file on the node over its own connection, and takes it away there; empty where there is none, or the
+        #: node does not answer. None where there is no way there.
+        self.node_file = node_file
         self.asked: list[str] = []
         #: What a person should know beside the result.
         self.warnings: list[str] = []

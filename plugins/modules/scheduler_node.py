@@ -115,8 +115,24 @@ options:
         since, and nothing is written. Read under the node's lease.
       - Without it a node is held, or resumed, whatever became of it since anybody looked.
     type: int
+  trial:
+    description:
+      - With O(state=resumed), whether a job of ours runs on the node before anybody else's can land there. The node is
+        reserved for us while it is still held, the resume lets the job start, and the reservation is deleted once the
+        job has ended well, on this very node, and what it wrote there (below C(/var/tmp)) was read over the host's own
+        connection. Where the task has none, as with O(batch), the job's own exit status has to do.
+      - A node whose job fails, does not end within O(timeout) or runs elsewhere is held again, before its reservation
+        is deleted. The reservation's name is C(gpufleet:<run>:trial-<node>), and it has no end. What a run has left
+        that was killed counts as a hold of ours, and the next resume takes it away, whatever this option says.
+      - V(auto) resumes the node without where that cannot be done. So it is with a way to the scheduler that runs no
+        jobs (slurmrestd, Kubernetes), a node in somebody else's reservation, a partition, account or QOS that takes no
+        job of this login, C(MinJobAge) below 30 s, and a task that is delegated. RV(trial) says why. With V(always)
+        the node stays held then, and the task fails.
+    type: str
+    choices: [never, auto, always]
+    default: never
   timeout:
-    description: Seconds to wait for the node's agent when O(state=resumed).
+    description: Seconds to wait for the node's agent when O(state=resumed), and for the job of O(trial).
     type: float
     default: 300
   interval:
@@ -239,7 +255,8 @@ options:
       Filled in by the action on the controller, for a task that is delegated.
     type: dict
 requirements:
-  - Slurm's commands C(scontrol) and C(squeue) on the machine that runs this, for O(scheduler=slurm)
+  - Slurm's commands C(scontrol) and C(squeue), for O(trial) also C(sbatch) and C(scancel), on the machine that runs
+    this, for O(scheduler=slurm)
   - Python library requests on the machine that runs this, for O(scheduler=kubernetes); PyYAML where it is a kubeconfig
 notes:
   - Delegated to another machine, it writes there only within 20 seconds of a look at the lease and at what the node
@@ -421,6 +438,15 @@ jobs:
   returned: success
   type: list
   elements: str
+trial:
+  description: What came of O(trial). C(made) tells whether a job of ours has run well there, C(job) its id, C(why) why
+    there was none. Empty where none was asked for, or nothing was to be resumed.
+  returned: success
+  type: dict
+  sample:
+    made: true
+    why: ""
+    job: "4711"
 before:
   description: State and reason before.
   returned: success

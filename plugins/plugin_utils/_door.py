@@ -21,6 +21,7 @@ the verb's events into the ledger.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from typing import Any, ClassVar
 
 from ansible.errors import AnsibleConnectionFailure, AnsibleError
@@ -61,6 +62,7 @@ from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._holds import b
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._leaves import redact_known, small
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._main_process import main_process
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._maintained import renewed
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._node_files import read_away
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._one_ledger import of_this_run
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._proof import BESIDE, Proofs
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._shipping import Shipping
@@ -175,6 +177,7 @@ class VerbAction(Shipping):
             moment=self._moment,
             own_name=self._own_name,
             peers=self.peers(),
+            node_file=partial(read_away, self) if self._reaches_node() else None,
         )
         try:
             done = type(self).verb(params, ctx)

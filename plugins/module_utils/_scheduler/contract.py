@@ -43,6 +43,9 @@ whether it may write (the verb has asked), and sends a write once: whoever calle
 13. *A job of ours gives way*: where ``RUNS_JOBS`` is true, :meth:`Scheduler.run_job` starts one on one node, only
    where :meth:`Scheduler.unyielding` has shown that any other job displaces it; it never comes back by itself, and a
    drain of ours ends it (:meth:`Scheduler.evict_request`).
+14. *What it lends us for a trial is ours alone*: what :mod:`.trials` puts around a node keeps everybody else's jobs
+    away, shows as a hold with ``trial`` of our token to whoever looks, survives our run, and is taken away by its token
+    alone.
 14. What it cannot do it declares by the class attributes below, and raises :class:`Unsupported`.
 
 ``test_contract*.py`` in ``tests/contract/scheduler`` hold a driver against all this.
@@ -54,7 +57,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Callable, ClassVar, NamedTuple
+from typing import Any, Callable, ClassVar, NamedTuple, Optional
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _token
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import FleetError, Unsupported
@@ -62,6 +65,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler impo
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.jobs import Ask, Job
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.place import Place
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.topology import Keeper
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.trials import Trials
 
 #: Called with a node's name right before each write to it, and raises where that may not be sent any more.
 Still = Callable[[str], None]
@@ -89,7 +93,8 @@ class Hold:
     goes by itself as soon as the node's agent has reported, so nobody has to lift it. silence: such a mark says that
     the node's agent did not answer, and nothing else; what a node gets by answering is none. appended: the end of the
     text, where the scheduler itself certainly wrote it behind what somebody else had written; where it then signs for
-    the whole, the author is empty, for that of the rest is told no more.
+    the whole, the author is empty, for that of the rest is told no more. trial: it is where a job of ours tries the
+    node (:mod:`.trials`), stands beside a hold or alone, and is none that the ledger notes.
     """
 
     text: str
@@ -102,6 +107,7 @@ class Hold:
     passing: bool = False
     silence: bool = False
     appended: str = ""
+    trial: bool = False
 
     @property
     def token(self) -> str:
@@ -286,6 +292,10 @@ class Scheduler(ABC):
     def clock(self) -> str:
         """What time it is there now, in the words, and the zone, of ``NodeView.booted``; empty where none is told."""
         return ""
+
+    def trials(self) -> Optional[Trials]:
+        """How a job of ours tries a node that no other job can reach; None where this driver has no way to that."""
+        return None
 
     def prerequisites(self) -> Sequence[FleetError]:
         """Why a hold or a resume would be refused, whichever node it is of; nothing is written to find out."""

@@ -25,6 +25,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.cont
     Hold,
     NodeView,
 )
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.names import NEVER
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.place import Place
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import (
     has_form,
@@ -44,6 +45,12 @@ _FIRST = (KEEP, QUARANTINE, WORK)
 
 #: Why a node is held again that was resumed, and booted meanwhile.
 BOOTED = "booted since the last look"
+
+#: Why a node is held again that a job of ours has tried.
+FAILED, HUNG = "its trial job failed", "its trial job did not end in time"
+ELSEWHERE, UNSEEN = "its trial job ran elsewhere", "its trial job's output was not seen"
+LEFT = "its trial was broken off"
+TRIALS = (FAILED, HUNG, ELSEWHERE, UNSEEN, LEFT)
 
 #: Those in which the scheduler itself has a node of which it has not heard.
 _OUT_OF_SIGHT = ("unknown", "down")
@@ -151,6 +158,8 @@ class Claim:
         One that the ledger does not know, because its run ended right after the write, is the one that the run has
         announced, word for word, set by whoever set the others of that run. Without a ledger nothing can be told.
         """
+        if hold.trial:  # its name is all that it says, and nobody can change that
+            return True
         ours, run = [(self.token, self.author), *self.standing], run_of(hold.text)
         known = [one for one in ours if one[0] and run_of(one[0]) == run]
         said = {token for token in self.announced if run_of(token) == run}.difference(token for token, _by in known)
@@ -295,10 +304,14 @@ def _of_this_run(params: Mapping[str, Any]) -> list[str]:
 
 def announced(run: str, options: Mapping[str, Any]) -> tuple[str, ...]:
     """The tokens of which a call of ``scheduler_node`` with these options may have written one."""
-    of_state = {"held": str(options.get("why") or ""), "resumed": BOOTED}
-    why, asked = of_state.get(str(options.get("state") or ""), ""), str(options.get("kind") or WORK)
+    of_state = {"held": (str(options.get("why") or ""),), "resumed": (BOOTED, *(TRIALS if _tries(options) else ()))}
+    whys, asked = of_state.get(str(options.get("state") or ""), ()), str(options.get("kind") or WORK)
     kinds = (WORK, QUARANTINE) if asked == WORK or options.get("state") == "resumed" else (asked,)
-    return tuple(make_token(run, why, kind) for kind in kinds) if why else ()
+    return tuple(make_token(run, why, kind) for why in whys if why for kind in kinds)
+
+
+def _tries(options: Mapping[str, Any]) -> bool:
+    return str(options.get("trial") or NEVER) != NEVER
 
 
 def is_unnamed(known: Mapping[str, Any]) -> bool:

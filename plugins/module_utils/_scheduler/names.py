@@ -70,6 +70,9 @@ EVICT = ("bare", "local_data", "gang")
 STATES = ("held", "resumed", "present")
 #: What a task may take a hold for: a run's own work, or a person's. A quarantine is taken over, and never asked for.
 HELD_AS = ("work", "keep")
+#: Whether a job of ours tries a node before a resume gives it to others: never, where that can be done, or else not at
+#: all.
+TRIED = (NEVER, AUTO, ALWAYS) = ("never", "auto", "always")
 #: What ``scheduler_wait`` waits for.
 GOALS = ("drained", "idle")
 #: As what ``topology_file`` writes a topology: as a file of Slurm, or as labels of Kubernetes's nodes.

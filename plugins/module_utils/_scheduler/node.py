@@ -16,11 +16,10 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     EvidenceMissing,
     FleetError,
     NotOurs,
-    NotProven,
     PermitDue,
     Refused,
 )
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler import absence, called, placed
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler import absence, agent, called, placed, tried
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler import evidence as evidences
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.anew import (
     read_back,
@@ -61,6 +60,9 @@ class _Node:
     def __init__(self, params: Mapping[str, Any], ctx: Context) -> None:
         self.params, self.ctx = params, ctx
         self._moment: Mapping[str, Any] = {}
+        #: What came of a job of ours that was to try it, and what the ledger is told of that.
+        self.tried: dict[str, Any] = {}
+        self.noted: list[Event] = []
         self.name = str(params.get("scheduler_node") or params.get("name") or "")
         require({"scheduler_node": self.name}, "scheduler_node", node=ctx.node)
         self.driver: Scheduler = of_all(open_scheduler(params, node=ctx.node), ctx.peers, ctx.lifeline.still)
@@ -80,6 +82,9 @@ class _Node:
         name = f"{self.driver.NAME} {self.driver.address}"
         return self._away.heard(name, ask, beat=self.ctx.lifeline.beat, remembered=remembered)
 
+    def may_resume(self, view: NodeView) -> None:
+        _may_resume(self, view)
+
     def _read(self) -> NodeView:
         moment = self.ctx.moment()
         views = self.driver.states([self.name])
@@ -91,7 +96,7 @@ class _Node:
         return view
 
     def result(self, before: NodeView, after: NodeView, events: list[Event], *, wrote: bool) -> Result:
-        owner, events = self.claim.owner(after), [*events, *called.named(self, after)]
+        owner, events = self.claim.owner(after), [*events, *self.noted, *called.named(self, after)]
         return Result(
             before=_short(before),
             after=_short(after),
@@ -111,6 +116,7 @@ class _Node:
                 "blocks_resume": [block.reason for block in after.blocks_resume],
                 "waits_for": after.waits_for,
                 "jobs": after.jobs,
+                "trial": self.tried,
             },
             events=[*events, evidence(after, self.claim, scheduler=self.driver.NAME, moment=self._moment)],
         )
@@ -219,7 +225,7 @@ def _taken(node: _Node, view: NodeView, known: Claim) -> list[Event]:
     another record of the node, or another scheduler, now."""
     noted = known.place != Place() or view.place == Place()
     anew = known.left or not noted or (bool(known.incarnation) and view.incarnation != known.incarnation)
-    holds = [hold for hold in node.claim.holds_of(view, OURS) if run_of(hold.text)]
+    holds = [hold for hold in node.claim.holds_of(view, OURS) if run_of(hold.text) and not hold.trial]
     return [taken(hold, view, known) for hold in holds if anew or not known.has(hold)]
 
 
@@ -242,29 +248,36 @@ def _resumed(node: _Node) -> Result:
     before = with_its_hold(node, before)
     if not before.held:
         placed.demand(node)
-        after = _answering(node, before)
+        after = agent.answering(node, before)
         if node.ctx.begun:  # by an earlier part of this call, which came back to hold it again, or for no reason
             _of_the_same_boot(node, replace(before, booted=node.ctx.begun.removeprefix(_BEGUN)), after)
         return node.result(before, after, _found_lifted(node, before), wrote=False)
     _may_resume(node, before)
     _may_serve(node)
     placed.demand(node)
+    before = tried.without_leftovers(node, before, _hold_again)
+    trials = tried.planned(node, before)
     if node.ctx.check_mode:
         after = replace(before, state="idle", reason="", holds=(), blocks_resume=(), finding="")
         return node.result(before, after, [], wrote=True)
-    ready = _registered(node, before)
+    ready = agent.registered(node, before)
     if not ready.held:
         # Somebody else lifted it while we waited for the agent.
-        return node.result(before, _answering(node, ready), _found_lifted(node, before), wrote=False)
+        return node.result(before, agent.answering(node, ready), _found_lifted(node, before), wrote=False)
     node.look.check(before, ready)
-    if node.ctx.may_write(node.driver.resume_request(ready)):
-        node.driver.resume(ready)
-        node.ctx.begun = f"{_BEGUN}{ready.booted}"
-    after = _answering(node, ready)
+    with tried.tried_by_a_job(node, trials, ready, _hold_again) as ready:
+        if node.ctx.may_write(node.driver.resume_request(ready)):
+            node.driver.resume(ready)
+            node.ctx.begun = f"{_BEGUN}{ready.booted}"
+    after = agent.answering(node, ready)
     _of_the_same_boot(node, ready, after)
-    return node.result(
-        before, after, released(node.claim.holds_of(before, OURS)[0].text, after, node.claim), wrote=True
-    )
+    lifted = next(hold.text for hold in node.claim.holds_of(before, OURS) if not hold.trial)
+    return node.result(before, after, released(lifted, after, node.claim), wrote=True)
+
+
+def _hold_again(node: _Node, why: str) -> None:
+    node.params = {**node.params, "why": why, "kind": WORK}
+    _judged_anew(_held)(node)
 
 
 def _may_resume(node: _Node, view: NodeView) -> None:
@@ -322,59 +335,13 @@ def _not_in_quarantine(node: _Node, view: NodeView) -> None:
         )
 
 
-def _registered(node: _Node, view: NodeView) -> NodeView:
-    """The hold is lifted only when the node's agent is there; until then the hold is what protects it."""
-    if view.answers:
-        return view
-    node.ctx.say("waits for the node's agent to register with the scheduler")
-    ready = node.ctx.wait(
-        node.read,
-        lambda now: now.answers or not now.held,
-        timeout=float(node.params["timeout"]),
-        interval=float(node.params["interval"]),
-        wanted="the node registered with its scheduler; it is still held",
-        seen=lambda now: f"{now.native}, booted {now.booted or 'never'}",
-        do=f"{node.driver.REMEDIES.silent}; the hold was left as it is",
-    )
-    if ready.held:
-        _may_resume(node, ready)
-    return ready
-
-
-def _answering(node: _Node, view: NodeView) -> NodeView:
-    """Wait until the scheduler sees the node answer, and make sure that nobody holds it again."""
-    if node.ctx.check_mode or view.in_service:
-        after = view
-    else:
-        after = node.ctx.wait(
-            node.read,
-            lambda now: now.in_service or now.held,
-            timeout=float(node.params["timeout"]),
-            interval=float(node.params["interval"]),
-            wanted="the node in service, and answering its scheduler",
-            seen=lambda now: f"{now.native}, booted {now.booted or 'not known'}",
-            do=node.driver.REMEDIES.silent,
-        )
-    if after.held and not node.ctx.check_mode:
-        raise NotProven(
-            "the node was resumed, and was taken out of service again",
-            node=node.name,
-            wanted="in service",
-            seen="; ".join([after.native, *map(str, after.holds)]),
-            do="look into that reason: a health check or somebody else holds the node now",
-            details={"reason": after.reason, "finding": after.finding, "holds": node.claim.told(after)},
-        )
-    return after
-
-
 def _of_the_same_boot(node: _Node, ready: NodeView, after: NodeView) -> None:
     """It went down right after the write, and is given work now: not for long."""
     try:
         node.look.check(ready, after)
     except EvidenceMissing as exc:
-        node.params = {**node.params, "why": BOOTED, "kind": WORK}
         try:
-            _judged_anew(_held)(node)
+            _hold_again(node, BOOTED)
         except PermitDue:
             raise
         except FleetError as failed:

@@ -26,7 +26,9 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.cont
     Scheduler,
     Unplaced,
 )
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.one_by_one import TrialsOfAll
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.topology import Keeper
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.trials import Trials
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._together import Peers, Rounds
 
 #: What a driver declares of itself.
@@ -131,6 +133,14 @@ class OfAll(Scheduler):
     def topology(self, form: str, path: str) -> Keeper:
         return self._driver.topology(form, path)
 
+    def trials(self) -> Optional[Trials]:
+        made = self._driver.trials()
+        return None if made is None else TrialsOfAll(made, self._alone, self._still)
+
+    def _alone(self, ask: Callable[[], Any]) -> Any:
+        """What is asked for one node alone, in the turn of those who ask."""
+        return self._ask("alone", ask, lambda asked: [_said(one) for one in asked])
+
     # -- writing -----------------------------------------------------------------------------------------------
 
     def hold_request(self, view: NodeView, token: str, kind: str) -> str:
@@ -189,6 +199,13 @@ def _sent(send: Callable[..., Mapping[str, FleetError]], asked: Sequence[_Due]) 
 def _of(names: Sequence[str], found: Mapping[str, NodeView], failed: Mapping[str, FleetError]) -> Any:
     problem = next((failed[name] for name in names if name in failed), None)
     return problem or {name: found[name] for name in names}
+
+
+def _said(ask: Callable[[], Any]) -> Any:
+    try:
+        return ask()
+    except FleetError as exc:
+        return exc
 
 
 def _tried(ask: Callable[[NodeView], Any], due: _Due) -> Any:

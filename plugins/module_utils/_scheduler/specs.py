@@ -48,6 +48,7 @@ NODE = spec(
     kind={"type": "str", "choices": list(names.HELD_AS), "default": names.HELD_AS[0]},
     over_keep={"type": "bool", "default": False},
     seen_event={"type": "int"},
+    trial={"type": "str", "choices": list(names.TRIED), "default": names.NEVER},
     leave={"type": "dict"},
     timeout={"type": "float", "default": 300.0},
     interval={"type": "float", "default": 2.0},

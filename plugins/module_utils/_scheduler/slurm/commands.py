@@ -51,7 +51,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slur
 _COMMAND_SECONDS = 60.0
 #: A user's own settings (SQUEUE_USERS, SQUEUE_STATES, SLURM_CLUSTERS) would hide jobs and nodes from us.
 _KEPT = frozenset({"SLURM_CONF", "SLURM_JWT", "SLURM_CONF_SERVER"})
-_HIDING = ("SLURM_", "SQUEUE_", "SINFO_", "SCONTROL_")
+_HIDING = ("SLURM_", "SQUEUE_", "SINFO_", "SCONTROL_", "SBATCH_", "SCANCEL_")
 #: For what a job is given; Slurm's own commands are found by ours.
 _PLAIN_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 #: How long a token is asked for; Slurm's own default, which AuthAltParameters may cut.
@@ -242,6 +242,28 @@ class Commands(Link):
         if done.returncode != 0:
             raise self._error(done, "scontrol token")
         return done.stdout
+
+    # -- for what is built on it -------------------------------------------------------------------------------
+
+    def user(self) -> str:
+        """As whom the commands are run, in a form that they take."""
+        return str(os.geteuid())
+
+    def shown(self, what: str) -> str:
+        return self._shown(what)
+
+    def ran(self, program: str, *argv: str) -> subprocess.CompletedProcess[str]:
+        return self._command(program, *argv)
+
+    def error(self, done: subprocess.CompletedProcess[str], what: str) -> FleetError:
+        return self._error(done, what)
+
+    def done(self, what: str, program: str, *argv: str) -> str:
+        """What it printed. :raises FleetError: where it says that it failed."""
+        ended = self._command(program, *argv)
+        if ended.returncode != 0:
+            raise self._error(ended, what)
+        return ended.stdout
 
     # -- writing -----------------------------------------------------------------------------------------------
 

@@ -44,6 +44,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slur
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm.rest import Rest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm.tables import REMEDIES
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm.text import Record
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm.trials import SlurmTrials
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.topology import Keeper
 
 
@@ -113,6 +114,9 @@ class Slurm(Scheduler):
                 f"Slurm has no {form} for its topology", address=self.address, do="give format conf or yaml"
             )
         return File(self._link, form, path)
+
+    def trials(self) -> SlurmTrials | None:
+        return SlurmTrials(self._link) if isinstance(self._link, Commands) else None
 
     def _all_records(self, names: Sequence[str]) -> tuple[dict[str, Record], dict[str, BadAnswer]]:
         """The records, and the names of nodes whose own cannot be read: those spoil nobody else's.

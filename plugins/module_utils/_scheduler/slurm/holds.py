@@ -11,7 +11,7 @@ says nothing about who drained the node. Reservations for maintenance stand in a
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import BadAnswer
@@ -23,7 +23,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slur
     REGISTRATION_REFUSED,
     SILENT,
 )
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import kind_of
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import has_form, kind_of
 
 _ONE = "|".join(f"(?:{row})" for row in OWN_REASONS)
 #: slurmctld joins what it finds at one registration by commas, and appends later findings behind a colon.
@@ -48,31 +48,52 @@ def is_own_text(text: str) -> bool:
 
 @dataclass(frozen=True)
 class Reservation:
-    """One that keeps everybody away: MAINT, and begun."""
+    """One that keeps everybody away, and has begun: with MAINT, or one in which a job of a run's tries the node."""
 
     name: str
     users: str
     since: str
+    trial: bool = False
 
     def hold(self) -> Hold:
+        if self.trial:
+            return Hold(
+                self.name, since=self.since, kind=kind_of(self.name), form="reservation for a trial", trial=True
+            )
         return Hold(self.name, author=self.users, since=self.since, form="maintenance reservation")
 
 
 def parse_reservations(text: str) -> Mapping[str, list[Reservation]]:
-    """Those for maintenance that have begun, by node, from ``scontrol -o show reservation``."""
+    """Those that keep everybody away and have begun, by node, from ``scontrol -o show reservation``."""
     found: dict[str, list[Reservation]] = {}
+    for fields in _told(text):
+        trial = has_form(fields["ReservationName"])
+        if fields["State"] != "ACTIVE" or not (trial or "MAINT" in fields["Flags"].split(",")):
+            continue
+        one = Reservation(fields["ReservationName"], fields.get("Users", ""), fields.get("StartTime", ""), trial)
+        for node in _nodes(fields):
+            found.setdefault(node, []).append(one)
+    return found
+
+
+def reserved(text: str, node: str) -> list[str]:
+    """The names of all that have this node, for whatever, begun or not, from the same."""
+    return [fields["ReservationName"] for fields in _told(text) if node in _nodes(fields)]
+
+
+def _told(text: str) -> Iterator[Mapping[str, str]]:
     for line in text.splitlines():
         if not line.strip() or line.strip() == _NO_RESERVATIONS:
             continue
-        fields = dict(_FIELD.findall(line))
+        # The first one counts: a comment stands at the end, and may read like a field.
+        fields = dict(reversed(_FIELD.findall(line)))
         if not line.startswith("ReservationName=") or not {"Nodes", "Flags", "State"} <= set(fields):
             raise BadAnswer("a line of scontrol show reservation that cannot be read", seen=cut(line, 200))
-        if fields["State"] != "ACTIVE" or "MAINT" not in fields["Flags"].split(","):
-            continue
-        one = Reservation(fields["ReservationName"], fields.get("Users", ""), fields.get("StartTime", ""))
-        for node in expand("" if fields["Nodes"] == "(null)" else fields["Nodes"]):
-            found.setdefault(node, []).append(one)
-    return found
+        yield fields
+
+
+def _nodes(fields: Mapping[str, str]) -> list[str]:
+    return expand("" if fields["Nodes"] == "(null)" else fields["Nodes"])
 
 
 @dataclass(frozen=True)
@@ -95,7 +116,7 @@ class Marks:
             text = self.reason if is_own_text(self.reason) else REGISTRATION_REFUSED
             found.append(Hold(text, form="registration refused", by_scheduler=True))
         found += [one.hold() for one in reservations]
-        if "MAINTENANCE" in self.flags and not reservations:
+        if "MAINTENANCE" in self.flags and all(one.trial for one in reservations):
             found.append(Hold("", form="maintenance reservation that is hidden from this user or over"))
         return tuple(found)
 

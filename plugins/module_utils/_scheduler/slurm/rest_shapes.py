@@ -21,6 +21,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slur
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm.hostlist import cluster_name, expand
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm.rest_tables import OFF_NODES, ON_NODES
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm.text import Record, SlurmState
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import has_form
 
 #: Seconds by which clocks may differ: a reservation that may have begun has begun.
 _CLOCKS = 300.0
@@ -134,9 +135,10 @@ def reservations(raw: Sequence[Mapping[str, Any]]) -> dict[str, list[Reservation
             raise _no_shape(one, "flags")
         begins, ends = number(one, "start_time"), number(one, "end_time")
         over = bool(ends) and ends < time.time() - _CLOCKS
-        if "MAINT" not in flags or over or begins > time.time() + _CLOCKS:
+        trial = has_form(text(one, "name"))
+        if not (trial or "MAINT" in flags) or over or begins > time.time() + _CLOCKS:
             continue
-        held = Reservation(text(one, "name"), text(one, "users"), moment(begins))
+        held = Reservation(text(one, "name"), text(one, "users"), moment(begins), trial)
         for name in expand(text(one, "node_list")):
             found.setdefault(name, []).append(held)
     return found

@@ -21,7 +21,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slur
 #: On standard error, where slurmctld goes by no topology, or has none of that name.
 NONE = "No topology information available"
 _FIELD = re.compile(r"(?:^|\s)([A-Za-z]+)=(\S*)")
-_PARTITION = re.compile(r"(?:^|\s)(PartitionName|Nodes|Topology)=(\S*)")
+_PARTITION = re.compile(r"(?:^|\s)(PartitionName|Nodes|Topology|Default|State|MinNodes)=(\S*)")
 #: By the first word of a line, what it tells of; a form that is not here is not guessed at.
 _UNITS = ("SwitchName", "BlockName", "RingName")
 _JOINED = "AggregatedBlock"
@@ -56,11 +56,14 @@ def parse_topology(text: str) -> dict[str, Group]:
 
 @dataclass(frozen=True)
 class Partition:
-    """topology: the one that it goes by; empty for the cluster's default."""
+    """topology: the one that it goes by; empty for the cluster's default. open: it takes jobs of one node. default: for
+    those that name no partition."""
 
     name: str
     nodes: frozenset[str]
     topology: str = ""
+    open: bool = False
+    default: bool = False
 
 
 def parse_partitions(text: str) -> list[Partition]:
@@ -72,7 +75,9 @@ def parse_partitions(text: str) -> list[Partition]:
             raise BadAnswer("a line of scontrol show partition that cannot be read", seen=cut(line, 200))
         topology = told.get("Topology", "")
         topology = "" if topology in _NOBODY else topology
-        found.append(Partition(told["PartitionName"], _names(told["Nodes"]), topology))
+        takes = told.get("State") == "UP" and told.get("MinNodes", "1") in ("0", "1")
+        is_default = told.get("Default") == "YES"
+        found.append(Partition(told["PartitionName"], _names(told["Nodes"]), topology, takes, is_default))
     return found
 
 

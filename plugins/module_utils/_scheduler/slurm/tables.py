@@ -73,6 +73,21 @@ SUFFIXES: dict[str, str] = {
     "-": "PLANNED",  # man
 }
 
+#: States of a job that is not over yet. man squeue; what is not here has ended, and only COMPLETED has ended well.
+NOT_OVER: frozenset[str] = frozenset(
+    [
+        *("PENDING", "CONFIGURING", "RUNNING", "SUSPENDED", "STOPPED", "COMPLETING", "RESIZING", "SIGNALING"),
+        *("STAGE_OUT", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "RESV_DEL_HOLD", "SPECIAL_EXIT"),
+    ]
+)
+
+#: How the reasons begin for which a job waits that no node could end: what the accounting, a QOS or a partition's
+#: limits do not allow. source: job_reason_string
+NEVER_STARTS: tuple[str, ...] = (
+    *("Account", "Assoc", "InvalidAccount", "InvalidQOS", "QOS", "Partition", "JobHeld", "Licenses", "MaxMem"),
+    "Max",
+)
+
 #: What slurmctld writes of a node that keeps silent; each other text it writes of one that has registered.
 SILENT = "Not responding"
 
