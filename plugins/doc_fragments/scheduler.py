@@ -24,6 +24,14 @@ options:
         C(KUBECONFIG) nor C(~/.kube/config) is taken, and no plugin that the file names is run for the login.
       - Taken from the host variable C(gpufleet_scheduler_conf).
     type: path
+  scheduler_login_host:
+    description:
+      - For Slurm a host of the inventory on which Slurm's commands are run, by the connection that a task of that
+        host's own would have, for a controller without them. O(scheduler_conf) is a path there then. With
+        O(scheduler_url), the host on which C(scontrol token) is run where no token is given.
+      - A task that uses it cannot be delegated.
+      - Taken from the host variable C(gpufleet_scheduler_login_host).
+    type: str
   scheduler_context:
     description:
       - The context of the kubeconfig. Needed where it has more than one; its C(current-context) is not taken.

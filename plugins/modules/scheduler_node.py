@@ -256,7 +256,7 @@ options:
     type: dict
 requirements:
   - Slurm's commands C(scontrol) and C(squeue), for O(trial) also C(sbatch) and C(scancel), on the machine that runs
-    this, for O(scheduler=slurm)
+    this or on O(scheduler_login_host), for O(scheduler=slurm)
   - Python library requests on the machine that runs this, for O(scheduler=kubernetes); PyYAML where it is a kubeconfig
 notes:
   - Delegated to another machine, it writes there only within 20 seconds of a look at the lease and at what the node

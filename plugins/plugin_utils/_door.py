@@ -51,6 +51,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store i
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._moment import Moment
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import names as provisioners
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler import names as schedulers
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler import ways
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._together import Peers
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Event, Result
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _boot_probe as boot_probe
@@ -68,6 +69,7 @@ from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._proof import B
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._shipping import Shipping
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._variables import OfEach, alone, learnt, node_of
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._warm import before_the_fork
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._way_there import opened
 
 display = Display()
 # Here, in the main process, before its workers fork.
@@ -118,6 +120,7 @@ class VerbAction(Shipping):
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         super().run(tmp, task_vars)
         self._vars: dict[str, Any] = task_vars or {}
+        ways.led_by(partial(opened, self, self._vars))
         self._host = str(self._vars.get("inventory_hostname", "localhost"))
         self._ledger: Ledger | None = None
         self._ids: dict[str, str] = {}

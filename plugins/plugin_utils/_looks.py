@@ -84,6 +84,13 @@ class Looks:
             todo.put((host, command))
         return {**found, **self._gather(todo, answers)}
 
+    def once(self, host: str) -> None:
+        """Make its connection now, and so that it sends nothing twice: what a host is told may be a write."""
+        with suppress(Exception):  # asked, it says what is wrong with it
+            connection = self._connection(host)
+            if connection.has_option("reconnection_retries"):
+                connection.set_option("reconnection_retries", 0)
+
     def end(self) -> None:
         """What still hangs is ended here: its client would outlive this worker, and wait on.
 

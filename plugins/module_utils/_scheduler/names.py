@@ -15,6 +15,7 @@ OPTION = "scheduler"
 #: The connection's options, each also the host variable ``gpufleet_<option>``.
 OPTIONS: dict[str, dict[str, object]] = {
     "scheduler_conf": {"type": "path"},
+    "scheduler_login_host": {"type": "str"},
     "scheduler_context": {"type": "str"},
     "scheduler_url": {"type": "str"},
     "scheduler_token": {"type": "str", "no_log": True},
@@ -33,6 +34,7 @@ NONE = "none"
 DRIVERS: dict[str, tuple[str, ...]] = {
     "slurm": (
         "scheduler_conf",
+        "scheduler_login_host",
         "scheduler_url",
         "scheduler_token",
         "scheduler_token_path",
@@ -58,7 +60,7 @@ DRIVERS: dict[str, tuple[str, ...]] = {
 PLACE = ("cluster", "cluster_host", "scheduler_at")
 #: Driver: of those, the ones that lead to one of several schedulers.
 LEADS: dict[str, tuple[str, ...]] = {
-    "slurm": ("scheduler_conf", "scheduler_url"),
+    "slurm": ("scheduler_conf", "scheduler_login_host", "scheduler_url"),
     "kubernetes": ("scheduler_context", "scheduler_conf", "scheduler_url"),
 }
 

@@ -46,6 +46,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slur
     parse_names,
     parse_nodes,
 )
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm.there import SETTING, There
 
 #: Slurm's own MessageTimeout is 10 s, and a command tries each controller.
 _COMMAND_SECONDS = 60.0
@@ -63,13 +64,17 @@ _RIGHTS = "run as root, as SlurmUser or as an operator of the accounting, on the
 
 
 class Commands(Link):
-    """:param conf: the path of slurm.conf; empty for the commands' own."""
+    """:param conf: the path of slurm.conf; empty for the commands' own. login_host: a host of the inventory on which
+    the commands are run; empty for this machine."""
 
-    def __init__(self, conf: str) -> None:
+    def __init__(self, conf: str, login_host: str = "") -> None:
         self._settings: Mapping[str, str] | None = None
         self.conf = conf
-        self.address = conf or os.environ.get("SLURM_CONF", "")
-        if conf and not os.path.isfile(conf):
+        self._there = There(login_host, conf, _COMMAND_SECONDS, _HIDING, tuple(_KEPT)) if login_host else None
+        #: Are they run on another machine?
+        self.far = self._there is not None
+        self.address = self._there.address if self._there else conf or os.environ.get("SLURM_CONF", "")
+        if conf and not self.far and not os.path.isfile(conf):
             # The commands would retry for a minute.
             raise ConfigError(
                 "there is no such slurm.conf on this machine",
@@ -215,15 +220,18 @@ class Commands(Link):
         )
 
     def _hides(self, what: str) -> bool:
-        if os.geteuid() == 0:
+        if self._uid() == 0:
             return False
         private = self._config()["PrivateData"].lower().replace(",", " ").split()
-        return what in private and str(os.geteuid()) not in self.slurm_user() and not self._operator()
+        return what in private and str(self._uid()) not in self.slurm_user() and not self._operator()
+
+    def _uid(self) -> int:
+        return self._there.identity[0] if self._there else os.geteuid()
 
     def _operator(self) -> bool:
         """Whether the accounting gives this user's number a level that is shown everything; without accounting none."""
         try:
-            user = pwd.getpwuid(os.geteuid()).pw_name
+            user = self._there.identity[1] if self._there else pwd.getpwuid(os.geteuid()).pw_name
             done = self._command("sacctmgr", "-n", "-P", "show", "user", f"name={user}", "format=adminlevel")
         except (KeyError, ConfigError):
             return False
@@ -231,9 +239,10 @@ class Commands(Link):
 
     def prerequisites(self) -> Sequence[FleetError]:
         """Slurm takes changes of nodes from root, from SlurmUser and from operators alone."""
-        if os.geteuid() == 0 or str(os.geteuid()) in self.slurm_user() or self._operator():
+        uid = self._uid()
+        if uid == 0 or str(uid) in self.slurm_user() or self._operator():
             return ()
-        seen = f"this is user {os.geteuid()}; SlurmUser is {self._config()['SlurmUser']}"
+        seen = f"this is user {uid}; SlurmUser is {self._config()['SlurmUser']}"
         return (Refused("Slurm lets this user change no node", address=self.address, seen=seen, do=_RIGHTS),)
 
     def token(self, user: str) -> str:
@@ -247,7 +256,7 @@ class Commands(Link):
 
     def user(self) -> str:
         """As whom the commands are run, in a form that they take."""
-        return str(os.geteuid())
+        return str(self._uid())
 
     def shown(self, what: str) -> str:
         return self._shown(what)
@@ -314,6 +323,8 @@ class Commands(Link):
     def _command(
         self, program: str, *argv: str, script: str | None = None, env: dict[str, str] | None = None
     ) -> subprocess.CompletedProcess[str]:
+        if self._there:
+            return self._there.run(program, *argv)
         if env is None:
             env = {key: value for key, value in os.environ.items() if key in _KEPT or not key.startswith(_HIDING)}
         env.update(LC_ALL="C", SLURM_TIME_FORMAT="standard")
@@ -323,7 +334,8 @@ class Commands(Link):
         if path is None:
             raise ConfigError(
                 f"the command {program} is not installed on this machine",
-                do="install slurm-client, or delegate the task to a machine that has it, such as a login node",
+                do="install slurm-client, or name a host of the inventory that has it, such as a login node, in"
+                f" {SETTING}",
             )
         try:
             return subprocess.run(  # pylint: disable=ansible-bad-function  # both doors of a verb come here

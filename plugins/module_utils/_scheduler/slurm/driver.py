@@ -57,7 +57,9 @@ class Slurm(Scheduler):
     def __init__(self, params: Mapping[str, Any]) -> None:
         super().__init__(params)
         self._link: Link = (
-            Rest(self.options) if self.options["scheduler_url"] else Commands(str(self.options["scheduler_conf"]))
+            Rest(self.options)
+            if self.options["scheduler_url"]
+            else Commands(str(self.options["scheduler_conf"]), str(self.options["scheduler_login_host"]))
         )
         self.address = self._link.address
 
@@ -108,6 +110,13 @@ class Slurm(Scheduler):
                 "slurmrestd writes no topology",
                 address=self.address,
                 do="leave gpufleet_scheduler_url out of this task, and delegate it to the machine that runs slurmctld",
+            )
+        if self._link.far:
+            raise Unsupported(
+                "no topology is written through a login host: its file is another machine's",
+                address=self.address,
+                do="leave gpufleet_scheduler_login_host unset for this task, and delegate it to the machine that runs"
+                " slurmctld",
             )
         if form not in FORMS:
             raise Unsupported(
@@ -210,6 +219,12 @@ class Slurm(Scheduler):
         )
 
     def unyielding(self, queue: str, nodes: Sequence[str]) -> Mapping[str, str]:
+        if self._commands.far:
+            raise Unsupported(
+                "no job of ours is run over a login host",
+                address=self.address,
+                do="leave gpufleet_scheduler_login_host out for it, on a machine that has Slurm's commands",
+            )
         return own.unyielding(self._commands, queue, [check_name(name) for name in nodes])
 
     def spare(self, view: NodeView) -> str:

@@ -11,7 +11,6 @@ and the site's Epilog. With GraceTime it waits for that as well, and the batch s
 from __future__ import annotations
 
 import math
-import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -148,7 +147,7 @@ def gpus_in(record: str) -> int:
 
 def own(link: Commands) -> list[Job]:
     """As :meth:`.Scheduler.own_jobs`: those of the user that we are, since a comment may hold anything, lines too."""
-    mine = ("-u", str(os.geteuid()), "-n", jobs.NAME)
+    mine = ("-u", link.user(), "-n", jobs.NAME)
     return parse_own(link.ask("squeue", "--all", "-h", *mine, "-t", "all", "-o", "%i|%T|%k"))
 
 
@@ -169,4 +168,4 @@ def parse_own(text: str) -> list[Job]:
 def end(link: Commands, numbers: Sequence[str]) -> None:
     """As :meth:`.Scheduler.end_jobs`. Named with what they are, so that a number that was given anew hits nobody."""
     if numbers:
-        link.ask("scancel", "-u", str(os.geteuid()), "-n", jobs.NAME, *numbers)
+        link.ask("scancel", "-u", link.user(), "-n", jobs.NAME, *numbers)

@@ -79,6 +79,7 @@ class Rest(Link):
                 do=f"put TLS before it, and write https:// into {PEER.setting}",
             )
         self._conf, self._user = str(options["scheduler_conf"]), str(options["scheduler_user"])
+        self._login_host = str(options.get("scheduler_login_host") or "")
         self._login = Login(self.address, reader(options, self._minted), self._user)
         self._session = bounded_session(requests.Session())
         self._session.verify = verify
@@ -89,7 +90,7 @@ class Rest(Link):
     def _minted(self) -> str:
         user = self._user or self._slurm_user
         try:
-            return plain(Commands(self._conf).token(user), "scontrol token")
+            return plain(Commands(self._conf, self._login_host).token(user), "scontrol token")
         except ConfigError as exc:
             raise ConfigError(
                 "there is no token for slurmrestd, and scontrol makes none here",
