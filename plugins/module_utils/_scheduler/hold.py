@@ -85,6 +85,7 @@ class Claim:
     the fleet, that the machine has left since? Its words are compared still, but nothing stands for them. standing: the
     tokens, each with its author, of holds of ours that nobody has lifted in such others, by the ledger. rivals: where
     this machine is about to become the node, the other machines that are one of that name by the ledger, with where.
+    trial: the token of the one that this very call makes, of which no ledger knows yet.
     """
 
     token: str = ""
@@ -107,6 +108,7 @@ class Claim:
     standing: tuple[tuple[str, str], ...] = ()
     rivals: tuple[tuple[str, Place], ...] = ()
     announced: tuple[str, ...] = ()
+    trial: str = ""
 
     @classmethod
     def of(cls, params: Mapping[str, Any]) -> Claim:
@@ -141,6 +143,8 @@ class Claim:
 
     def owner_of(self, hold: Hold) -> str:
         """``ours``, ``scheduler`` (its own mark, no person's), or ``foreign``: also where nobody can be named."""
+        if hold.trial and hold.text == self.trial:
+            return OURS
         if KEEP in self._kinds(hold) and not self.over_keep:
             return FOREIGN
         run = run_of(hold.text)

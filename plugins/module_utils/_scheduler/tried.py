@@ -14,6 +14,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
@@ -81,6 +82,7 @@ class _Trial:
         self.ctx.may_write(trials.reserve_request(node.name, self.token))
         self.reserved = True  # from here on it may be there, whatever became of the write
         trials.reserve(node.name, self.token)
+        node.claim = replace(node.claim, trial=self.token)
         self.ctx.may_write(trials.submit_request(node.name, self.token))
         script = _SCRIPT.format(said=self.said, output=self.output, node=node.name)
         self.job = trials.submit(node.name, self.token, script, self.output)

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Optional
 
 import pytest
+import yaml
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
     DeadlineExceeded,
     LeaseLost,
@@ -21,6 +23,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.node import scheduler_node
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Result
+from contract.scheduler import test_doors as doors
 from contract.scheduler.verbs import OPTIONS, RUN, TOKEN, Line, events, evidence, node
 
 NODE = "gpu001"
@@ -107,7 +110,7 @@ def test_nobodys_job_lands_there_before_one_of_ours_has_ended(site: Any, slurm: 
     waits = slurm.run(
         "sbatch", "--parsable", "-w", NODE, "-n1", "--mem=1", "-D", "/", "-o", "/dev/null", "--wrap=:"
     ).strip()
-    result = resume(site)
+    result = resume(site, run_id="run3")
     number = result.data["trial"]["job"]
     assert result.data["trial"] == {"made": True, "why": "", "job": number}
     assert ("note", "tried_by_a_job") in events(result) and ("hold", "released") in events(result)
@@ -253,4 +256,39 @@ def test_what_a_run_has_left_goes_without_a_trial_as_well(site: Any, slurm: Any)
     assert [one.split()[1] for one in result.data["asked"]] == ["update", "delete", "update"], "held before it goes"
 
 
-# -- many at once ----------------------------------------------------------------------------------------------
+# -- through the controller's door -----------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_a_play_reads_what_the_job_wrote_and_the_next_one_takes_up_what_it_left(
+    slurm: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whose the reservation is, the ledger knows: the first run could not delete it any more."""
+    site = doors.Site(slurm, tmp_path / "site")
+    ssh = tmp_path / "ssh"
+    ssh.write_text('#!/bin/sh\nfor last; do :; done\nexec /bin/sh -c "$last"\n', encoding="ascii")
+    ssh.chmod(0o755)
+    file = site.folder / "hosts.yml"
+    inventory = yaml.safe_load(file.read_text(encoding="utf-8"))
+    inventory["all"]["vars"]["ansible_ssh_executable"] = str(ssh)
+    file.write_text(yaml.safe_dump(inventory), encoding="utf-8")
+    module = "gpufleet.baremetal.scheduler_node"
+    tried = {module: {**doors.RESUME[module], "trial": "always", "timeout": 90}}
+    site.play(doors.HOLD)
+    broken = tmp_path / "broken"
+    broken.mkdir()
+    real = shutil.which("scontrol")
+    (broken / "scontrol").write_text(
+        f'#!/bin/sh\n[ "$1" = delete ] && echo "Unable to contact slurm controller" >&2 && exit 1\nexec {real} "$@"\n',
+        encoding="ascii",
+    )
+    (broken / "scontrol").chmod(0o755)
+    with monkeypatch.context() as path:
+        path.setenv("PATH", str(broken), prepend=":")
+        assert "slurmctld does not answer" in site.play(tried, ok=False)[0]["result"]["msg"]
+    assert len(reservations(slurm)) == 1 and "DRAIN" not in slurm.state(NODE)
+    result = site.play(tried)[0]["result"]
+    assert result["trial"]["made"] and result["state"] == "idle" and reservations(slurm) == []
+    [note] = site.events("note")[-1:]
+    assert note[1] == "tried_by_a_job" and note[2]["job"] == result["trial"]["job"]
+    assert [name for _node, name, _data in site.events("hold")][-1] == "released"
