@@ -120,6 +120,7 @@ ROLES: dict[str, dict[str, dict[str, Any]]] = {
     "join": {
         "join_policy": {"type": "dict"},
         "join_policy_file": {"type": "path"},
+        "join_trial": {"type": "str", "choices": ["never", "auto", "always"]},
         "join_timeout": {"type": "int"},
         "join_interval": {"type": "float"},
         "join_hold_timeout": {"type": "int"},

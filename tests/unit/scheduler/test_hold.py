@@ -3,6 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _token
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler import hold
@@ -100,6 +102,17 @@ def work(*ids: str) -> tuple[Work, ...]:
 )
 def test_owner(seen: NodeView, claim: hold.Claim, owner: str) -> None:
     assert claim.owner(seen) == owner
+
+
+def test_a_trial_is_ours_by_its_run_or_in_the_very_call_that_makes_it() -> None:
+    ours, others = Hold("gpufleet:run1:trial-gpu1", trial=True), Hold("gpufleet:run9:trial-gpu1", trial=True)
+    assert OURS.owner(view(ours)) == hold.OURS, "whatever the ledger knows of that run's hold"
+    assert OURS.owner(view(others)) == hold.FOREIGN
+    makes = replace(OURS, trial=others.text)
+    assert makes.owner(view(others)) == hold.OURS
+    assert makes.owner(view(others.text)) == hold.FOREIGN, "a drain of that name is another thing"
+    assert name_of(view(ours, state="idle", answers=True), OURS) == "not_drained"
+    assert name_of(view("gpufleet:run1:reimage", ours), OURS) == "drained"
 
 
 def test_a_foreign_drain_is_no_evidence() -> None:

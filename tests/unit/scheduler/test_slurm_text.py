@@ -14,6 +14,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slur
     Reservation,
     is_own_text,
     parse_reservations,
+    reserved,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm.tables import (
     BASE_STATES,
@@ -258,6 +259,20 @@ def test_h1_reservations_that_keep_everybody_away() -> None:
             parse_reservations(broken)
     view = parse_nodes(line("gpu002", "IDLE"))["gpu002"].view([], (), [one])
     assert [hold.text for hold in view.holds] == ["m1"] and view.held and not view.in_service
+
+
+def test_h1_a_reservation_in_which_a_node_is_tried_keeps_everybody_away() -> None:
+    name = "gpufleet:run1:trial-gpu001"
+    text = RESERVED.format(name=name, nodes="gpu001", flags="SPEC_NODES,STATIC", state="ACTIVE")
+    text = text.rstrip("\n") + " Comment=x State=INACTIVE Nodes=gpu002\n"
+    [one] = parse_reservations(text)["gpu001"]
+    assert one.trial and one.hold().text == name and one.hold().trial
+    text += RESERVED.format(name="users", nodes="gpu001", flags="SPEC_NODES", state="INACTIVE")
+    assert reserved(text, "gpu001") == [name, "users"] and reserved(text, "gpu002") == []
+    view = parse_nodes(line("gpu001", "IDLE+RESERVED"))["gpu001"].view([], (), [one])
+    assert view.held and not view.in_service
+    hidden = parse_nodes(line("gpu001", "IDLE+MAINTENANCE+RESERVED"))["gpu001"].view([], (), [one])
+    assert [hold.trial for hold in hidden.holds] == [True, False], "what is hidden beside it is somebody's"
 
 
 @given(st.sampled_from(sorted(BASE_STATES)), FLAG_SETS, st.sampled_from(["", *OWN, "bob", "gpufleet:r:w"]))
