@@ -52,7 +52,7 @@ _FOLDER = "/var/tmp"
 _SCRIPT = """\
 PATH=/usr/bin:/bin
 echo "{said}"
-chmod 0644 "{output}"
+{readable}
 [ "$SLURMD_NODENAME" = "{node}" ]
 """
 
@@ -70,7 +70,8 @@ class _Trial:
         self.node, self.trials, self.ctx = node, trials, node.ctx
         self.token = make_token(str(node.params["run_id"]), f"trial-{node.name}")
         self.said = f"gpufleet-{secrets.token_hex(12)}"
-        self.output = f"{_FOLDER}/{self.said}.out"
+        #: Where nobody can read it, it leaves nothing behind either.
+        self.output = f"{_FOLDER}/{self.said}.out" if self.ctx.node_file is not None else ""
         self.job = ""
         self.reserved = False
         #: Is the node about to be resumed, or is it already?
@@ -84,8 +85,9 @@ class _Trial:
         trials.reserve(node.name, self.token)
         node.claim = replace(node.claim, trial=self.token)
         self.ctx.may_write(trials.submit_request(node.name, self.token))
-        script = _SCRIPT.format(said=self.said, output=self.output, node=node.name)
-        self.job = trials.submit(node.name, self.token, script, self.output)
+        readable = f'chmod 0644 "{self.output}"' if self.output else ":"
+        script = _SCRIPT.format(said=self.said, readable=readable, node=node.name)
+        self.job = trials.submit(node.name, self.token, script, self.output or "/dev/null")
         self._demand_wanted(trials.job(self.job))
         now = self._still_ours()
         node.look.check(ready, now)
@@ -152,13 +154,13 @@ class _Trial:
             raise
 
     def _look(self) -> Job:
-        job = self.trials.job(self.job)
+        job: Job = self.node._heard(lambda: self.trials.job(self.job))
         self._demand_wanted(job)
         return job
 
     def _read(self) -> None:
         """Where this task has a way to the node; else its own exit status has to do."""
-        told = self.ctx.node_file(self.output) if self.ctx.node_file is not None else None
+        told = self.ctx.node_file(self.output) if self.output and self.ctx.node_file is not None else None
         if told is not None and self.said not in told.split():
             raise self._wrong(
                 UNSEEN, f"in {self.output} of the machine that this host is: {cut(told, 100) or 'nothing'}"
@@ -182,10 +184,10 @@ class _Trial:
 
 
 def lift(node: Any, trials: Trials, token: str) -> None:
-    """Take away what keeps others off; asked again while a job of ours is just ending there."""
+    """Take away what keeps others off; asked again while a job of ours is just ending there, or Slurm is away."""
     node.ctx.written(
         trials.lift_request(token),
-        lambda: trials.lift(token),
+        lambda: bool(node._heard(lambda: trials.lift(token))),
         bool,
         timeout=float(node.params["timeout"]),
         interval=float(node.params["interval"]),
@@ -225,7 +227,8 @@ def planned(node: Any, view: NodeView) -> Trials | None:
     if asked == NEVER:
         return None
     trials = node.driver.trials()
-    why = "this way to its scheduler runs no jobs" if trials is None else trials.impossible(node.name)
+    of_none = "this way to its scheduler runs no jobs"
+    why = of_none if trials is None else str(node._heard(lambda: trials.impossible(node.name)))
     if why:
         _not_here(node, Refused(why, node=node.name, address=node.driver.address))
         return None

@@ -92,8 +92,6 @@ def test_a_node_is_held_drained_and_resumed(login: Login, slurm: Any) -> None:
     resumed = node(login, NODE, "resumed", known_token=TOKEN, known_runs=[RUN], trial="auto", timeout=60)
     assert resumed.data["trial"]["made"] and resumed.data["state"] == "idle"
     assert resumed.data["cluster"] == "slurm gpufleet-test"
-    for text in Path("/var/tmp").glob("gpufleet-*.out"):
-        text.unlink()
 
 
 def test_a_reason_is_one_word_there_whatever_stands_in_it(login: Login, slurm: Any, tmp_path: Path) -> None:

@@ -286,6 +286,7 @@ def test_h4_whatever_is_judged_by_changes_the_version(base: str, flags: set[str]
     others = [version(state, reason + "x"), version(state, reason, reserved=(Reservation("m", "root", ""),))]
     others += [version(f"{state}+NEW_IN_2030", reason)] + ([version(state, reason, "bob")] if reason else [])
     assert here not in others
+    assert here == version(f"{state}+RESERVED+PLANNED", reason), "what slurmctld plans comes and goes"
 
 
 def test_jobs() -> None:

@@ -63,6 +63,10 @@ class SlurmState:
         return sorted(flag for flag in self.flags if FLAGS.get(flag, True))
 
 
+#: Flags that nobody judges by: measured, they come and go while nobody touches the node.
+_PLANS = frozenset({"RESERVED", "PLANNED"})
+
+
 @dataclass(frozen=True)
 class Record:
     """One node of ``scontrol show node``."""
@@ -125,8 +129,10 @@ class Record:
         return drained and self.reason == reason if state == "DRAIN" else not drained
 
     def version(self, reservations: Sequence[Reservation]) -> str:
-        """Slurm has none: all that a verb judges by, in one text. Work may come and go."""
-        told = [self.native, self.reason, self.set_by, self.since, self.booted, *map(repr, reservations)]
+        """Slurm has none: all that a verb judges by, in one text. Work may come and go, and so may what is planned for
+        the node: slurmctld says that a reservation is there seconds after it is."""
+        state = "+".join(word for word in self.native.split("+") if word not in _PLANS)
+        told = [state, self.reason, self.set_by, self.since, self.booted, *map(repr, reservations)]
         return "\n".join(told)
 
     def _port_state(self, work: Sequence[Work]) -> str:
