@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Optional
@@ -21,6 +22,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     Refused,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.node import scheduler_node
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._together import Peers
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Result
 from contract.scheduler import test_doors as doors
 from contract.scheduler.verbs import OPTIONS, RUN, TOKEN, Line, events, evidence, node
@@ -44,6 +46,7 @@ class Registers(Line):
 
     slurm: Any = None
     resumed = False
+    name = NODE
 
     def before_write(self, what: str, *, destructive: bool, nodes: tuple[str, ...] = ()) -> Optional[str]:
         self.resumed = what.endswith("State=RESUME")
@@ -51,10 +54,10 @@ class Registers(Line):
 
     def beat(self) -> None:
         super().beat()
-        if self.resumed and self.slurm.alive(f"slurmd.{NODE}"):
+        if self.resumed and self.slurm.alive(f"slurmd.{self.name}"):
             self.resumed = False
-            self.slurm.power_off(NODE)
-            self.slurm.boot(NODE)
+            self.slurm.power_off(self.name)
+            self.slurm.boot(self.name)
 
 
 def reservations(slurm: Any) -> list[str]:
@@ -257,6 +260,36 @@ def test_what_a_run_has_left_goes_without_a_trial_as_well(site: Any, slurm: Any)
     result = resume(site, "never")
     assert reservations(slurm) == [] and result.data["state"] == "idle"
     assert [one.split()[1] for one in result.data["asked"]] == ["update", "delete", "update"], "held before it goes"
+
+
+# -- many at once ----------------------------------------------------------------------------------------------
+
+
+def test_two_that_are_at_work_at_once_are_each_tried_by_a_job_of_their_own(site: Any, slurm: Any) -> None:
+    names, peers, told = (NODE, "gpu002"), Peers(), {}
+    node(site, "gpu002", "held")
+
+    def work(name: str) -> None:
+        line = Registers()
+        line.slurm, line.name = slurm, name
+        ctx = Context(node=name, lifeline=line, peers=peers)
+        known = {"known_token": TOKEN, "known_runs": [RUN], "scheduler_node": name}
+        with peers.rounds.one():
+            params = {**OPTIONS, **site.connection, **known, "state": "resumed", "trial": "always", "timeout": 60}
+            told[name] = scheduler_node(params, ctx).data
+
+    threads = [threading.Thread(target=work, args=(name,)) for name in names]
+    for _one in threads:
+        peers.rounds.enter()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(120)
+    assert all(told[name]["trial"]["made"] and told[name]["state"] == "idle" for name in names)
+    jobs = {told[name]["trial"]["job"]: name for name in names}
+    assert len(jobs) == 2 and reservations(slurm) == []
+    for number, name in jobs.items():
+        assert f"BatchHost={name}" in slurm.scontrol("-o", "show", "job", number)
 
 
 # -- through the controller's door -----------------------------------------------------------------------------
