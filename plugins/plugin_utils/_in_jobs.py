@@ -21,8 +21,8 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.registry 
     ASKED,
     IN_JOBS,
     LACKING,
+    NEEDS,
     OWN,
-    SECTIONS,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.specs import DCGM_GATE
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.wanted import wanted_of
@@ -97,7 +97,7 @@ class InJobs(BatchAction):
         job = f"idle-{os.urandom(12).hex()}"
         params = {**self._options, "profile": profile, "job": job}
         limit_of, question_of = IN_JOBS[self._gate]
-        SECTIONS[self._gate][0](wanted_of(profile))  # else there would be nothing to ask
+        NEEDS[self._gate](self._options, wanted_of(profile))  # else there would be nothing to ask
         self._asks[host] = {
             "gate": self._gate,
             "job": job,

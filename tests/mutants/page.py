@@ -19,7 +19,7 @@ from typing import NamedTuple, Protocol
 
 PAGE = "docs/reference/mutants.md"
 #: So many entries may be new since the last whole run; then the page is to be renewed.
-MOST_UNASKED = 600
+MOST_UNASKED = 900
 #: Of these so many are named.
 NAMED = 20
 #: In the place of a reason.
