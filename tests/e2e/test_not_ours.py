@@ -90,15 +90,18 @@ def delivered(path: Path) -> Path:
     return path
 
 
+BY_WHAT_IS_REGISTERED: list[tuple[str, dict[str, Any]]] = [
+    *(("dcgm_gate", {"level": 3, "detached": True}), ("gate_wait", {"after": "call0"})),
+    *(("dcgm_gate", {"collect": "call1"}), ("host_verdict", {"of": {"call0": ""}})),
+]
+
+
 def test_check_mode_of_every_verb_sends_no_write(tmp_path: Path) -> None:
     delivery = delivered(tmp_path / "delivery.csv")
     bmc = lab.verbs("gpu001", [("bmc_info", {})])[0]["identity"]
     before = world()
     calls = [
-        ("dcgm_gate", {"level": 3, "detached": True}),
-        ("gate_wait", {"after": "call0"}),
-        ("dcgm_gate", {"collect": "call1"}),
-        ("host_verdict", {"of": {"call0": ""}}),
+        *BY_WHAT_IS_REGISTERED,
         *((name, {}) for name in ("bmc_info", "bmc_log")),
         *POWER_VERBS,
         ("redfish_power", {"state": "on"}),
@@ -114,10 +117,8 @@ def test_check_mode_of_every_verb_sends_no_write(tmp_path: Path) -> None:
         *((f"{gate}_gate", {}) for gate in ("gpu_state", "gpu_bandwidth", "collective")),
         *(("image_verify", {"mode": mode, "image": lab.image("2026.11.1")}) for mode in ("artifact", "node")),
         ("node_passport", {"state": "issued", "image": lab.image("2026.11.1"), "bmc_identity": bmc}),
-        *(
-            ("node_passport", {"state": "verified", "image": lab.image("2026.11.1")}),
-            ("ledger_event", {"name": "a note"}),
-        ),
+        ("node_passport", {"state": "verified", "image": lab.image("2026.11.1")}),
+        ("ledger_event", {"name": "a note"}),
         ("ledger_event", {"state": "quarantined", "reason": "a test"}),
         *(("node_wait", {}), ("node_identity", {}), ("gate_idle", {"queue": "verify"})),
         ("node_identity", {"state": "replaced", "part": "board", "reason": "a test", "force_reason": "a test"}),
