@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _moved as moves
@@ -22,6 +22,10 @@ from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._renamed import
 rehearse()
 
 
+#: So many hosts wait at once for the turn of a provisioner that is written to one by one.
+TURNS = 4
+
+
 class ActionModule(ForAll):
     """Asks the provisioner from the controller; the run's id becomes part of a hold's token."""
 
@@ -31,6 +35,11 @@ class ActionModule(ForAll):
     LEAVES = True
     TELLS = {"maintenance": ("held", "lifted"), moves.KIND: moves.EVENTS}
     verb = staticmethod(node)
+
+    @classmethod
+    def at_once(cls, told: Callable[[str], str]) -> int:
+        """Of those that wait for one turn, few: of many some would not get it in time, since nobody queues there."""
+        return TURNS if told("provisioner") in names.SERIAL else super().at_once(told)
 
     def destructive(self, params: Mapping[str, Any]) -> bool:
         return params["state"] in ("ready", "deployed", "released", "powered_off", "restarted", *names.WORKS)

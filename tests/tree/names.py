@@ -124,10 +124,11 @@ def power_that_is_not_told(root: Path) -> list[str]:
     return [
         *(told_otherwise(root, "POWERLESS", "owns_power", "who switches power")),
         *(told_otherwise(root, "NO_MAINTENANCE", "holds", "who keeps a hold of ours")),
+        *(told_otherwise(root, "SERIAL", "serial", "who is written to one by one", True)),
     ]
 
 
-def told_otherwise(root: Path, name: str, attribute: str, what: str) -> list[str]:
+def told_otherwise(root: Path, name: str, attribute: str, what: str, listed: bool = False) -> list[str]:
     complaints = []
     for port in lists(root):
         told = constants(tree_of(root / port.file)).get(name, set())
@@ -139,7 +140,7 @@ def told_otherwise(root: Path, name: str, attribute: str, what: str) -> list[str
                 for node in nodes(tree_of(path))
                 if isinstance(node, ast.ClassDef)
             ]
-            said = any(constants(ast.Module(one.body, [])).get(attribute) is False for one in classes)
+            said = any(constants(ast.Module(one.body, [])).get(attribute) is listed for one in classes)
             if said != (driver in told):
                 complaints.append(f"{port.file}: {name} and the driver {driver} differ on {what}")
     return complaints

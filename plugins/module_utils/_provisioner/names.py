@@ -40,6 +40,8 @@ DRIVERS: dict[str, tuple[str, ...]] = {
 
 #: Those that switch no power: a verb may go to the BMC past them, and they are never asked for a maintenance first.
 POWERLESS: set[str] = {"bcm", "pxe", "warewulf"}
+#: Those that may lose one of two writes that come at once: whoever writes waits for his turn.
+SERIAL: set[str] = {"bcm", "pxe", "warewulf", "xcat"}
 #: Those that keep no hold of ours: nobody is advised to set their maintenance first.
 NO_MAINTENANCE: set[str] = set()
 

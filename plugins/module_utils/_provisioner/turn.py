@@ -9,6 +9,7 @@ import hashlib
 import os
 import subprocess
 import tempfile
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,6 +26,7 @@ TIMEOUT = 600.0
 INTERVAL = 0.1
 
 #: Locks of turns that were given up, by the commands that went on and may have closed their own hold on them.
+_FREEING = threading.Lock()
 _KEPT: list[tuple[IO[str], tuple[subprocess.Popen[str], ...]]] = []
 
 
@@ -58,7 +60,8 @@ def turn(driver: Driver, ctx: Context, hosts: Sequence[str] = ()) -> Iterator[bo
         driver.kept_open = (lock.fileno(),)
         yield True
     finally:
-        _KEPT.append((lock, driver.unended))
+        with _FREEING:
+            _KEPT.append((lock, driver.unended))
         driver.kept_open, driver.unended = (), ()
         _free_ended()
 
@@ -92,11 +95,12 @@ def _free_ended() -> None:
 
     To close is not to unlock: the next turn opens the file anew, and the kernel lets it wait for all that have it.
     """
-    for kept in list(_KEPT):
-        lock, commands = kept
-        if all(command.poll() is not None for command in commands):
-            _KEPT.remove(kept)
-            lock.close()
+    with _FREEING:  # hosts that one task serves are threads
+        for kept in list(_KEPT):
+            lock, commands = kept
+            if all(command.poll() is not None for command in commands):
+                _KEPT.remove(kept)
+                lock.close()
 
 
 def _comes(lock: IO[str]) -> bool:

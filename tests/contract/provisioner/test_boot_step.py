@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 import socketserver
@@ -122,8 +123,8 @@ class Room:
         self.hosts = {machine.name: machine.variables(ca) for machine in machines}
         self._inventory = {"all": {"hosts": self.hosts, "vars": shared}}
 
-    def deploy(self, *, ok: bool = True, **settings: Any) -> dict[str, Any]:
-        """The host-tasks of the run, by host."""
+    def deploy(self, *, ok: bool = True, plays: int = 1, **settings: Any) -> dict[str, Any]:
+        """The host-tasks of the run, by host. plays: so often the role deploys in one command."""
         proof = {"gpufleet.baremetal.scheduler_wait": {"until": "drained", "timeout": 5}, "run_once": True}
         enrolled = {"gpufleet.baremetal.provisioner_node": {"state": "ready"}, "register": "enrolled"}
         # As a site names it: the file main.yml by no name, so that its options are validated.
@@ -136,7 +137,8 @@ class Room:
             "gpufleet.baremetal.provisioner_wait": {"until": "ready", "timeout": 20, "interval": 0.2},
             "run_once": True,
         }
-        book = [{**play, "tasks": [proof, enrolled, ready, {"image_was_verified": {}}, role]}]
+        tasks = [proof, enrolled, ready, {"image_was_verified": {}}, role]
+        book = [{**play, "tasks": tasks}, *([{**play, "tasks": [proof, *tasks[3:]]}] * (plays - 1))]
         (self.folder / "play.yml").write_text(yaml.safe_dump(book), encoding="utf-8")
         (self.folder / "hosts.yml").write_text(yaml.safe_dump(self._inventory), encoding="utf-8")
         env = {
@@ -296,11 +298,7 @@ def test_a_boot_that_is_not_proven_is_tried_once_more(imagectl_site: Any, tmp_pa
 @pytest.mark.parametrize("form", FORMS)
 def test_a_machine_that_is_deployed_and_silent_is_deployed_once_more(maas_site: Any, tmp_path: Path, form: str) -> None:
     """And one that stays so is not: the other answers at once, and is deployed once."""
-
-    def orders(machine: Machine) -> int:
-        ids = [one.system_id for one in maas_site.server.store.machines.values() if one.hostname == machine.name]
-        return sum("op=deploy" in str(line) and ids[0] in str(line) for line in maas_site.faults.writes if ids)
-
+    orders = functools.partial(ordered, maas_site)
     with room(maas_site, tmp_path, 3) as made:
         made.form = form
         late, dead, good = made.machines
@@ -312,6 +310,24 @@ def test_a_machine_that_is_deployed_and_silent_is_deployed_once_more(maas_site: 
         assert f"[{dead.name}]: FAILED" in made.output and "it does not answer" in made.output
         assert f"[{late.name}]: FAILED" not in made.output and f"[{good.name}]: FAILED" not in made.output
         assert set(made.begun()) == {late.name, dead.name, good.name}
+
+
+def ordered(site: Any, machine: Machine) -> int:
+    ids = [one.system_id for one in site.server.store.machines.values() if one.hostname == machine.name]
+    return sum("op=deploy" in str(line) and ids[0] in str(line) for line in site.faults.writes if ids)
+
+
+def test_another_play_of_the_same_command_deploys_anew_what_was_silent_in_the_first(
+    maas_site: Any, tmp_path: Path
+) -> None:
+    """As day 2 after day 0: what the first has registered of its second deployment stands in for none of the next."""
+    with room(maas_site, tmp_path, 1) as made:
+        made.form = "for_all.yml"
+        [late] = made.machines
+        late.answers.unlink()
+        made.meanwhile = lambda: late._say() if ordered(maas_site, late) > 1 else None
+        made.deploy(plays=2, deploy_boot_timeout=4)
+        assert ordered(maas_site, late) == 3
 
 
 #: No resolver knows it: whoever asks for the node there learns nothing of it.
