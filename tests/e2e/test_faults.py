@@ -70,7 +70,7 @@ def broken() -> lab.Run:
 def test_the_provisioner_says_active_of_all(broken: lab.Run) -> None:
     assert broken.rc == 2, broken.tail()
     for node in lab.NODES:
-        assert broken.of(node, "Wait until the batch is deployed" if node == "gpu001" else "Start the deploy")
+        assert broken.of_all(node, "Start the deploy")
         assert lab.ironic("GET", f"/nodes/{node}")["provision_state"] == "active"
 
 
@@ -367,8 +367,8 @@ def test_c1_a_node_that_ignores_its_network_boot_is_not_admitted_on_the_image_th
     seen = json.loads(base64.b64decode(stored("gpu004")["payload"]))["predicate"]["deployment"]
     # Ironic keeps the boot entry over a rebuild: what boots by it is stateless, and was not booted so before.
     assert seen["proof"] == "network boot", seen
-    assert seen["id"] == again.of("gpu004", "Record that imaging begins")["deploy_id"]
-    assert seen["id"] != run.of("gpu004", "Record that imaging begins")["deploy_id"]
+    assert seen["id"] == again.of_all("gpu004", "Record that imaging begins")["deploy_id"]
+    assert seen["id"] != run.of_all("gpu004", "Record that imaging begins")["deploy_id"]
 
 
 RENEW = ("--limit", "gpu004", "-e", '{"passports_renew": true, "passports_all": true, "passports_all_hours": 0}')

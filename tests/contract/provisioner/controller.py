@@ -87,13 +87,14 @@ class Controller:
         action = next((key for key in made if key.startswith("gpufleet.")), "")
         if not action:
             return made
-        made[action] = {**made[action], "driver": self._driver}
-        if forced and made[action].get("batch"):
-            # One reason for all is refused: each machine names its own.
-            made["vars"] = {"why_of_this_one": REASON}
-            made[action]["each"] = {**made[action].get("each", {}), "force_reason": "why_of_this_one"}
-        elif forced:
-            made[action]["force_reason"] = REASON
+        said = {"driver": self._driver, **({"force_reason": REASON} if forced else {})}
+        if not made[action].get("batch"):
+            made[action] = {**made[action], **said}
+            return made
+        # One for all is refused: each machine names its own.
+        made["vars"] = {f"{option}_of_this_one": value for option, value in said.items()}
+        named = {option: f"{option}_of_this_one" for option in said}
+        made[action] = {**made[action], "each": {**made[action].get("each", {}), **named}}
         return made
 
     def events(self, kind: str) -> list[tuple[str, str, dict[str, Any]]]:
