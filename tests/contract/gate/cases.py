@@ -34,7 +34,7 @@ def dcgm(output: str, level: int = 2, **how: Any) -> Callable[[Path], Params]:
     return lambda folder: {
         "dcgmi": made.dcgmi(folder, output, **how),
         "level": level,
-        "timeout": 2,
+        "timeout": 20,
         "busy_timeout": 0,
         "profile": made.profile(),
         "pci_path": made.pci(folder),
@@ -59,9 +59,9 @@ DCGM = Case(
     dcgm(made.text(HEALTHY)),
     {
         "tool missing": (changed(dcgm(""), dcgmi="/nonexistent/dcgmi"), "inconclusive", "not installed"),
-        "tool hangs": (dcgm("", body="sleep 60"), "inconclusive", "still running after"),
+        "tool hangs": (changed(dcgm("", body="sleep 60"), timeout=1), "inconclusive", "still running after"),
         "tool hangs after a perfect document": (
-            dcgm("", body=f"cat <<'X'\n{made.text(HEALTHY)}\nX\nsleep 60"),
+            changed(dcgm("", body=f"cat <<'X'\n{made.text(HEALTHY)}\nX\nsleep 60"), timeout=2),
             "inconclusive",
             "still running after",
         ),
