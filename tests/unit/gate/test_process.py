@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -28,13 +29,26 @@ def gone(pid: int) -> bool:
     return stat.rpartition(")")[2].split()[0] in "ZX"
 
 
-def eventually_gone(pid: int, seconds: float = 5.0) -> bool:
+def eventually_gone(pid: int, seconds: float = 20.0) -> bool:
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         if gone(pid):
             return True
         time.sleep(0.05)
     return gone(pid)
+
+
+#: Deadlines of a tool that does not end. A busy machine may take longer than the first until it has begun.
+LATE = (1.0, 5.0, 25.0)
+
+
+def begun(tool: str, deadlines: Sequence[float] = LATE) -> process.Run:
+    """The first run in which the tool has said that it has begun."""
+    for seconds in deadlines:
+        done = process.run([tool], timeout=seconds)
+        if done.stdout:
+            break
+    return done
 
 
 def test_output_and_errors_stay_apart(tmp_path: Path) -> None:
@@ -57,20 +71,17 @@ def test_a_tool_that_may_not_be_run(tmp_path: Path) -> None:
 
 def test_a_hanging_tool_is_killed_with_its_children(tmp_path: Path) -> None:
     body = f"sleep 600 &\necho $! > {tmp_path}/child\ntrap '' TERM\necho begun\nwhile :; do sleep 1; done"
-    begun = time.monotonic()
-    done = process.run([made.program(tmp_path / "t", body)], timeout=1)
-    assert done.ended == "timeout"
-    assert done.stdout == b"begun\n"
-    assert time.monotonic() - begun < 10
+    done = begun(made.program(tmp_path / "t", body))
+    assert (done.ended, done.rc, done.stdout) == ("timeout", -9, b"begun\n")
     assert eventually_gone(int((tmp_path / "child").read_text()))
 
 
 def test_a_child_that_keeps_the_pipe_does_not_keep_the_gate(tmp_path: Path) -> None:
     body = f"sleep 600 &\necho $! > {tmp_path}/child\necho done"
-    begun = time.monotonic()
-    done = process.run([made.program(tmp_path / "t", body)], timeout=60)
+    since = time.monotonic()
+    done = process.run([made.program(tmp_path / "t", body)], timeout=300)
     assert (done.ended, done.rc, done.stdout) == ("exit", 0, b"done\n")
-    assert time.monotonic() - begun < 10
+    assert time.monotonic() - since < 60
     assert eventually_gone(int((tmp_path / "child").read_text()))
 
 
@@ -79,22 +90,22 @@ APART = "setsid sleep 600 >&- 2>&- </dev/null &\necho $! > {folder}/child"
 
 
 @pytest.mark.parametrize(
-    ("then", "seconds", "ended"),
-    [("echo done", 60, "exit"), ("exec sleep 600", 2, "timeout")],
+    ("then", "deadlines", "ended"),
+    [("exit", [60.0], "exit"), ("exec sleep 600", LATE, "timeout")],
     ids=["tool", "deadline"],
 )
 def test_a_child_in_a_session_of_its_own_is_ended_with_the_tool(
-    tmp_path: Path, then: str, seconds: float, ended: str
+    tmp_path: Path, then: str, deadlines: Sequence[float], ended: str
 ) -> None:
     """It went on, and loaded what the next gate measured."""
-    body = f"{APART.format(folder=tmp_path)}\n{then}"
-    assert process.run([made.program(tmp_path / "t", body)], timeout=seconds).ended == ended
+    body = f"{APART.format(folder=tmp_path)}\necho begun\n{then}"
+    assert begun(made.program(tmp_path / "t", body), deadlines).ended == ended
     assert gone(int((tmp_path / "child").read_text()))
 
 
 def test_a_tool_is_told_to_end_before_it_is_killed(tmp_path: Path) -> None:
     body = f"trap 'echo told > {tmp_path}/told; exit 7' TERM\necho begun\nwhile :; do sleep 0.05; done"
-    done = process.run([made.program(tmp_path / "t", body)], timeout=1)
+    done = begun(made.program(tmp_path / "t", body))
     assert (done.ended, done.rc, (tmp_path / "told").exists()) == ("timeout", 7, True)
 
 
@@ -138,12 +149,12 @@ def test_the_tool_dies_with_the_gate(tmp_path: Path) -> None:
     )
     path = os.pathsep.join(sys.path)
     gate = subprocess.Popen([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": path})
+    told, end = tmp_path / "pid", time.monotonic() + 60
     try:
-        end = time.monotonic() + 20
-        while time.monotonic() < end and not (tmp_path / "pid").exists():
+        while not (told.exists() and told.read_text()):
+            assert time.monotonic() < end
             time.sleep(0.05)
-        time.sleep(0.1)
-        pid = int((tmp_path / "pid").read_text())
+        pid = int(told.read_text())
         assert not gone(pid)
     finally:
         gate.kill()

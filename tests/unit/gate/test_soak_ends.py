@@ -71,7 +71,8 @@ def test_a_look_that_comes_too_late_ends_a_soak_that_no_more_time_can_mend(node:
     soak = {"hours": LONG, "gap_seconds": 1.5}
     profile = soaked.profile(gap_seconds=1.5)
     node.start(body="sleep 600", **{**soak, "profile": profile})
-    until(lambda: node.samples() > 1)
+    # A busy machine may be late by itself.
+    until(lambda: node.samples() > 1 or (node.jobs / "soak-1.json").exists())
     smi.tool(node.folder, soaked.document(), body="sleep 2")
     until((node.jobs / "soak-1.json").exists, seconds=20)
     verdict = node.verdict()
