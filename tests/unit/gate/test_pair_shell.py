@@ -107,7 +107,10 @@ def test_a_child_in_a_session_of_its_own_neither_keeps_it_nor_goes_on(tmp_path: 
 
 
 def test_what_nobody_can_tell_as_its_own_keeps_its_output_open_for_a_while_and_no_more(tmp_path: Path) -> None:
-    tool = made.program(tmp_path / "tool", f"env -i setsid sleep 600 & echo $! > {tmp_path}/child; exit 0")
+    own = f"env -i setsid sh -c 'echo $$ > {tmp_path}/child; exec sleep 600'"
+    # What has not lost its environment yet is known by it.
+    begun = f"until test -s {tmp_path}/child; do sleep 0.05; done"
+    tool = made.program(tmp_path / "tool", f"{own} & {begun}; exit 0")
     text = shell.command(Call("gpu1", [tool], 5), str(tmp_path))
     assert "timeout -k 1 31 head" in text and shell.longest(Call("gpu1", [tool], 5)) == 35
     text = text.replace("timeout -k 1 31 head", "timeout -k 1 1 head")
