@@ -24,6 +24,7 @@ options:
     description:
       - Folders of the site's own profiles, searched before those of the environment variable
         E(GPUFLEET_PROFILE_PATH) and before the collection's.
+      - A file C(SKU.site.yaml) there is merged over the whole profile, wherever that was found.
       - Used by the action on the controller alone.
     type: list
     elements: path

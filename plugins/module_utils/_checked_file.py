@@ -49,10 +49,7 @@ def read_checked(path: Path, schema: Path, *, what: str, page: str, kept: Option
     :param kept: what was found right before, and is not parsed and checked again.
     :raises ConfigError: naming file, line and key.
     """
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as exc:
-        raise ConfigError(f"{what} cannot be read: {exc}", address=str(path)) from exc
+    text = text_of(path, what)
     if kept is None:
         return _checked(text, path, schema, what, page)
     digest = hashlib.sha256(schema.read_bytes() + b"\0" + text.encode()).hexdigest()
@@ -63,23 +60,39 @@ def read_checked(path: Path, schema: Path, *, what: str, page: str, kept: Option
     return known
 
 
+def text_of(path: Path, what: str) -> str:
+    """:raises ConfigError: where it cannot be read."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as exc:
+        raise ConfigError(f"{what} cannot be read: {exc}", address=str(path)) from exc
+
+
 def _checked(text: str, path: Path, schema: Path, what: str, page: str) -> dict[str, Any]:
+    tree, data = mapping_of(text, path, what, page)
+    errors = problems(data, schema, what)
+    if errors:
+        raise ConfigError("; ".join(f"{path}:{_line(tree, e.absolute_path)}: {in_words(e, what)}" for e in errors[:5]))
+    return data
+
+
+def mapping_of(text: str, path: Path, what: str, page: str) -> tuple[Any, dict[str, Any]]:
+    """The tree, which knows its lines, and the mapping that it is.
+
+    :raises ConfigError: where it is none, or says a key twice.
+    """
     if not HAS_YAML:
         raise MissingLibrary("PyYAML", why=f"{what} is YAML")
     try:
         tree, data = _parsed(text, path)
-    except yaml.YAMLError as exc:
-        mark, told = getattr(exc, "problem_mark", None), getattr(exc, "problem", None) or getattr(exc, "reason", "")
+    except (yaml.YAMLError, ValueError) as exc:  # the latter of a day that is none, written without quotes
+        mark = getattr(exc, "problem_mark", None)
+        told = getattr(exc, "problem", None) or getattr(exc, "reason", "") or str(exc)
         raise ConfigError(f"{path}:{mark.line + 1 if mark else 1}: no valid YAML: {told}") from exc
     if tree is None or not isinstance(data, dict):
         raise ConfigError(f"{path}:1: {what} is a mapping", do=f"{page} shows how it looks")
     # Dates are the only YAML type that JSON lacks; as text they mean the same.
-    data = json.loads(json.dumps(data, default=str))
-    errors = problems(data, schema, what)
-    if errors:
-        raise ConfigError("; ".join(f"{path}:{_line(tree, e.absolute_path)}: {in_words(e, what)}" for e in errors[:5]))
-    checked: dict[str, Any] = data
-    return checked
+    return tree, json.loads(json.dumps(data, default=str))
 
 
 def _parsed(text: str, path: Path) -> tuple[Any, Any]:

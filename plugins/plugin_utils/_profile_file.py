@@ -15,6 +15,7 @@ from typing import Any
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _private as private
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, MissingLibrary, NotProven
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate import profiles
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.over_shipped import MARK
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.shown import named
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import json_digest
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._in_force import OWN_PROFILES, PROFILE_SCHEMA
@@ -69,18 +70,25 @@ def whose(device: str, places: Iterable[Path], besides: Path) -> list[str]:
 
     :raises ConfigError: for a profile that cannot be read: nobody knows what it is about.
     """
-    files = [path for folder in dict.fromkeys(places) for path in sorted(folder.glob("*")) if path.suffix in _SUFFIXES]
-    read = [profiles.read(path, path.stem, PROFILE_SCHEMA) for path in files if path != besides]
+    all_of = list(dict.fromkeys(places))
+    files = [path for folder in all_of for path in sorted(folder.glob("*")) if path.suffix in _SUFFIXES]
+    wholes = [path for path in files if not path.stem.endswith(MARK)]
+    read = [profiles.read(path, path.stem, PROFILE_SCHEMA) for path in wholes if path != besides]
+    changed = {path.stem for path in wholes if profiles.over(path.stem, all_of, PROFILE_SCHEMA)} - {besides.stem}
+    read += [profiles.load(sku, all_of, PROFILE_SCHEMA) for sku in sorted(changed)]
     return [f"{one.sku} ({one.path})" for one in read if device in one.data["gpu"]["device_ids"]["value"]]
 
 
 def in_force(path: Path, sku: str, places: Sequence[Path]) -> str:
-    """What keeps the gates from using the file; empty where nothing does."""
+    """What keeps the gates from using the file as it stands; empty where nothing does."""
     if path.parent.resolve() not in [place.resolve() for place in places]:
         return f"no gate looks in {path.parent}: name it in profile_path or in the variable {profiles.VARIABLE}"
     first = next(place for place in places if file_of(place, sku).is_file() or place.resolve() == path.parent.resolve())
     other = file_of(first, sku)
-    return "" if first.resolve() == path.parent.resolve() else f"the gates use {other}, which comes before it"
+    if first.resolve() != path.parent.resolve():
+        return f"the gates use {other}, which comes before it"
+    over = profiles.over(sku, places, PROFILE_SCHEMA)
+    return f"the gates use it with what {over} says over it" if over else ""
 
 
 def text_of(profile: Mapping[str, Any], nodes: Iterable[str], date: str) -> str:

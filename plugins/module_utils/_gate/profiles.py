@@ -3,8 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Loads SKU profiles on the controller. PRIVATE to the collection.
 
-A profile is looked for in the site's own folders first, then in the collection's. It is checked against its schema,
-and an error names file and line. Nodes get the checked mapping; they have neither PyYAML nor jsonschema.
+A profile is looked for in the site's own folders first, then in the collection's. Over it lies what the site's file
+SKU.site.yaml says, where there is one (over_shipped.py). Either is checked, and an error names file and line. Nodes get
+the checked mapping; they have neither PyYAML nor jsonschema.
 """
 
 from __future__ import annotations
@@ -22,10 +23,18 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._checked_file i
     Kept,
     in_words,
     line_of,
+    mapping_of,
     problems,
     read_checked,
+    text_of,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.over_shipped import (
+    MARK,
+    digest_of,
+    file_of,
+    merged,
+)
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import json_digest
 
 #: Folders of the site's own profiles, separated by colons.
@@ -33,6 +42,7 @@ VARIABLE = "GPUFLEET_PROFILE_PATH"
 _SKU = re.compile(r"[a-z0-9][a-z0-9._-]*\Z")
 _SUFFIXES = (".yaml", ".yml")
 _WHAT = "a profile"
+_PAGE = "docs/reference/profiles.md"
 
 
 class ProfileMissing(ConfigError):
@@ -56,12 +66,12 @@ def search_path(given: Iterable[str], own: Path) -> list[Path]:
 
 
 def load(sku: str, folders: Sequence[Path], schema: Path, kept: Optional[Kept] = None) -> Profile:
-    """The profile of a SKU.
+    """The profile of a SKU: the first that is whole, and over it the first file of the site's that says what differs.
 
     :param kept: profiles that were found right before, and are not checked again.
 
     :raises ProfileMissing: naming the file to write.
-    :raises ConfigError: naming file and line, when the first profile found is not valid. A broken profile of the site
+    :raises ConfigError: naming file and line, when the first found of either is not valid. A broken file of the site
         never falls back to ours.
     """
     named(sku)
@@ -69,11 +79,12 @@ def load(sku: str, folders: Sequence[Path], schema: Path, kept: Optional[Kept] =
         for suffix in _SUFFIXES:
             path = folder / f"{sku}{suffix}"
             if path.is_file():
-                return read(path, sku, schema, kept)
-    near = _near(sku, folders)
+                return _with_the_sites(read(path, sku, schema, kept), folders, schema, kept)
+    near, alone = _near(sku, folders), over(sku, folders, schema)
+    lies = f"; {alone} is no whole profile, and lies over one" if alone else ""
     raise ProfileMissing(
         f"the SKU {sku} has no profile",
-        seen="looked in " + ", ".join(str(folder) for folder in folders),
+        seen="looked in " + ", ".join(str(folder) for folder in folders) + lies,
         do=f"{near}write {_to_write(sku, folders)}; docs/reference/profiles.md shows how, and the playbook"
         " gate_profile makes one from nodes that are known to be good",
     )
@@ -84,10 +95,10 @@ def named(sku: str) -> str:
 
     :raises ConfigError: where it cannot be one.
     """
-    if not _SKU.match(sku):
+    if not _SKU.match(sku) or sku.endswith(MARK):
         raise ConfigError(
             f"the SKU {sku!r} is no name of a profile",
-            wanted="lower-case letters, digits, dot, dash and underscore, for instance h100-sxm-8",
+            wanted="lower-case letters, digits, dot, dash and underscore, not ending in .site, for instance h100-sxm-8",
             do="correct gpufleet_sku",
         )
     return sku
@@ -95,9 +106,8 @@ def named(sku: str) -> str:
 
 def _near(sku: str, folders: Sequence[Path]) -> str:
     """A slip of the keys is likelier than a machine that nobody knows."""
-    known = {
-        path.stem for folder in folders if folder.is_dir() for path in folder.iterdir() if path.suffix in _SUFFIXES
-    }
+    files = [path for folder in folders if folder.is_dir() for path in folder.iterdir() if path.suffix in _SUFFIXES]
+    known = {path.stem for path in files if not path.stem.endswith(MARK)}
     near = difflib.get_close_matches(sku, sorted(known), 1, 0.8)
     return f"did you mean {near[0]}? Else " if near else ""
 
@@ -112,12 +122,46 @@ def _to_write(sku: str, folders: Sequence[Path]) -> str:
 
 def read(path: Path, sku: str, schema: Path, kept: Optional[Kept] = None) -> Profile:
     """One profile file, checked."""
-    data = read_checked(path, schema, what=_WHAT, page="docs/reference/profiles.md", kept=kept)
+    data = read_checked(path, schema, what=_WHAT, page=_PAGE, kept=kept)
     if data["sku"] != sku:
         raise ConfigError(f"{path}:{line_of(path, ['sku'])}: the profile is of {data['sku']}", wanted=f"sku: {sku}")
-    if path.parent != schema.parent.parent / "profiles":
+    if path.parent != _shipped(schema):
         _dated(path, data)
     return Profile(sku, str(path), json_digest(data), data)
+
+
+def _shipped(schema: Path) -> Path:
+    """The folder of the profiles that come with a schema."""
+    return schema.parent.parent / "profiles"
+
+
+def over(sku: str, folders: Sequence[Path], schema: Path) -> Optional[Path]:
+    """The site's file that lies over the whole profile. An update replaces the collection's folder: none is there."""
+    of_the_site = [folder for folder in folders if folder.resolve() != _shipped(schema).resolve()]
+    return file_of(sku, of_the_site, _SUFFIXES)
+
+
+def _with_the_sites(whole: Profile, folders: Sequence[Path], schema: Path, kept: Optional[Kept]) -> Profile:
+    site = over(whole.sku, folders, schema)
+    if site is None:
+        return whole
+    text = text_of(site, _WHAT)
+    digest = digest_of(schema, whole.digest, text)
+    data = None if kept is None else kept.get(digest)
+    if data is None:
+        data = _merged(whole, text, site, schema)
+        if kept is not None:
+            kept.put(digest, data)
+    return Profile(whole.sku, str(site), json_digest(data), data)
+
+
+def _merged(whole: Profile, text: str, site: Path, schema: Path) -> dict[str, Any]:
+    _tree, said = mapping_of(text, site, _WHAT, _PAGE)
+    of = said.get("sku", whole.sku)
+    if of != whole.sku:
+        raise ConfigError(f"{site}:{line_of(site, ['sku'])}: the profile is of {of}", wanted=f"sku: {whole.sku}")
+    _dated(site, said)
+    return merged(whole.data, said, site, schema, _WHAT)
 
 
 def _dated(path: Path, data: Any) -> None:

@@ -247,6 +247,21 @@ def test_u2_a_profile_of_the_sites_own_has_what_each_gate_needs_that_judges_by_i
     assert "no section dcgm" in cause["what"] and not cause["wanted"], cause
 
 
+def test_a_file_of_the_sites_that_lies_over_a_profile_is_told_where_it_is_broken(
+    site: SoundSite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    over = site.folder / "h100-sxm-8.site.yaml"
+    monkeypatch.setenv("GPUFLEET_PROFILE_PATH", str(site.folder))
+    over.write_text("gpu:\n  power:\n    value: 650\n", encoding="utf-8")
+    [cause] = site.told(*LOOKS)
+    assert (cause["check"], cause["kind"]) == ("sku", SITE) and f"{over}:2: gpu.power: " in cause["what"], cause
+    over.write_text("gpu_state: null\n", encoding="utf-8")
+    [cause] = site.told(*LOOKS)
+    assert "no section gpu_state" in cause["what"] and cause["address"] == str(over), cause
+    over.write_text("title: ours\n", encoding="utf-8")
+    assert site.told(*LOOKS) == []
+
+
 @pytest.mark.parametrize(("name", "value"), [("boot_mac", "7c:c2:{}"), ("bmc_address", "10.1.7.3.{}")])
 def test_u8_the_same_mistake_in_each_row_is_one_line(site: SoundSite, name: str, value: str) -> None:
     for number, host in enumerate(ALL, 1):

@@ -129,6 +129,7 @@ def _without(*path: str) -> dict[str, Any]:
     [
         ("schema: 1\nsku: [", 2, "no valid YAML"),
         ("schema: 1\nsku: a\x00b\n", 1, "no valid YAML: special characters are not allowed"),
+        ("schema: 1\nday: 2026-13-01\n", 1, "no valid YAML: month must be in 1..12"),
         ("- a list\n", 1, "a profile is a mapping"),
         ("", 1, "a profile is a mapping"),
         ("schema: 1\nsku: test-sku\nsku: other\n", 3, "stands twice"),
