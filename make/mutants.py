@@ -190,8 +190,9 @@ def base_problem(tree: Copy, mutations: Sequence[Mutation], jobs: int) -> str:
     """The same tests over the whole tree: one that fails anyway notices nothing."""
     for slow in (False, True):
         names = named(mutations, slow=slow)
-        ran = Tests(tree, names, BASE_LIMIT, "-n", str(jobs), "--dist", "loadgroup", slow=slow)
-        status, output = _awaited(ran) if names else (PASSED, "")
+        if not names:  # pytest that is told no names runs all tests that there are
+            continue
+        status, output = _awaited(Tests(tree, names, BASE_LIMIT, "-n", str(jobs), "--dist", "loadgroup", slow=slow))
         if status != PASSED:
             return f"the tests do not pass without any mutation:\n{output[-4000:]}"
     return ""

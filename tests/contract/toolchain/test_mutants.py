@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import subprocess
@@ -61,7 +62,18 @@ def mutants(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, "TMPDIR": str(temporary)}
     done = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True, timeout=300, check=False)
     assert list(temporary.iterdir()) == [], "the private copies are removed"
+    assert not working_in(temporary), "and nothing of it goes on"
     return done
+
+
+def working_in(folder: Path) -> list[str]:
+    """The processes that stand in it, also where it is gone."""
+    found = []
+    for place in Path("/proc").glob("[0-9]*/cwd"):
+        with contextlib.suppress(OSError):
+            if os.readlink(place).startswith(f"{folder}/"):
+                found.append(place.parent.name)
+    return found
 
 
 def test_t1_survivors_are_named_and_the_checkout_stays_as_it_is(tree: Path) -> None:
@@ -151,7 +163,12 @@ def test_t1_a_test_that_does_not_run_has_not_let_it_pass(tree: Path) -> None:
     assert done.returncode == 1 and "unclear: one: a limit off by one" in done.stdout, done.stdout + done.stderr
 
 
+#: Nobody asks for it.
+ELSEWHERE = "import time\nimport pytest\n\n@pytest.mark.slow\ndef test_waits():\n    time.sleep(20)\n"
+
+
 def test_t1_one_of_them_by_its_words(tree: Path) -> None:
+    (tree / "tests/test_other.py").write_text(ELSEWHERE, encoding="utf-8")
     done = mutants(tree, "--only", "off by one")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "1 mutations" in done.stdout
