@@ -163,12 +163,7 @@ def test_t1_a_test_that_does_not_run_has_not_let_it_pass(tree: Path) -> None:
     assert done.returncode == 1 and "unclear: one: a limit off by one" in done.stdout, done.stdout + done.stderr
 
 
-#: Nobody asks for it.
-ELSEWHERE = "import time\nimport pytest\n\n@pytest.mark.slow\ndef test_waits():\n    time.sleep(20)\n"
-
-
 def test_t1_one_of_them_by_its_words(tree: Path) -> None:
-    (tree / "tests/test_other.py").write_text(ELSEWHERE, encoding="utf-8")
     done = mutants(tree, "--only", "off by one")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "1 mutations" in done.stdout
