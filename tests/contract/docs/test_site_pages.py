@@ -33,15 +33,16 @@ def told(page: str) -> Iterator[dict[str, Any]]:
             yield from [found] if isinstance(found, dict) else []
 
 
-def variables(page: str, option: str) -> dict[str, Any]:
-    [found] = [one for one in told(page) if PREFIX + option in one]
+def variables(page: str, option: str) -> list[dict[str, Any]]:
+    found = [one for one in told(page) if PREFIX + option in one]
+    assert found, f"no block of {page} names the {option}"
     return found
 
 
 @pytest.mark.parametrize("page", PROVISIONERS)
 def test_the_variables_of_a_provisioners_page_are_those_that_its_driver_reads(page: str) -> None:
     driver = PROVISIONERS[page]
-    given = variables(page, provisioners.OPTION)
+    [given] = variables(page, provisioners.OPTION)
     assert given[PREFIX + provisioners.OPTION] == driver
     asked = {name.removeprefix(PREFIX) for name in given if name.startswith(f"{PREFIX}provisioner_")}
     assert "provisioner_url" in asked and asked <= set(provisioners.DRIVERS[driver])
@@ -64,10 +65,10 @@ def test_the_inventory_of_a_provisioners_page_is_one_that_the_plugin_takes(page:
 
 @pytest.mark.parametrize("page", SCHEDULERS)
 def test_the_variables_of_a_schedulers_page_are_those_that_its_driver_reads(page: str) -> None:
-    given = variables(page, schedulers.OPTION)
-    assert given[PREFIX + schedulers.OPTION] == SCHEDULERS[page]
-    asked = {name.removeprefix(PREFIX) for name in given if name.startswith(f"{PREFIX}scheduler_")}
-    assert asked - {"scheduler_node"} <= set(schedulers.DRIVERS[SCHEDULERS[page]])
+    for given in variables(page, schedulers.OPTION):
+        assert given[PREFIX + schedulers.OPTION] == SCHEDULERS[page]
+        asked = {name.removeprefix(PREFIX) for name in given if name.startswith(f"{PREFIX}scheduler_")}
+        assert asked - {"scheduler_node"} <= set(schedulers.DRIVERS[SCHEDULERS[page]])
 
 
 def test_each_driver_that_a_site_may_choose_has_a_page() -> None:
