@@ -42,8 +42,9 @@ _NO = ("false", "no", "off")
 _OF_THE_ROLE = {"pair_gate": ("after", "nodes")}
 
 
-def options_of(batch: Batch, host: str, defaults: Mapping[str, Any] = DEFAULTS) -> dict[str, Any]:
+def options_of(batch: Batch, host: str, defaults: Mapping[str, Any] | None = None) -> dict[str, Any]:
     """What the role is told of this host. A dict as the verbs take it: keys and values, or the same as text."""
+    defaults = DEFAULTS if defaults is None else defaults
     given = {name: batch.value(host, name) for name in defaults}
     set_there = {name: value for name, value in given.items() if value is not None}
     kinds = {name: dict(option) for role in ROLES.values() for name, option in role.items() if name in set_there}

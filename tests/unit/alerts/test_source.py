@@ -200,6 +200,8 @@ def test_a_source_that_nobody_reads_ends_and_what_it_did_not_hand_on_may_be_said
         reading = asyncio.create_task(read(queue, number))
         await asyncio.to_thread(say)
         await asyncio.wait([reading], timeout=20)
+        if patience < 1:  # it ends by itself, behind its answer
+            await asyncio.wait([running], timeout=20)
         running.cancel()
 
     with pytest.raises(SystemExit):

@@ -70,7 +70,7 @@ def test_a_link_below_that_of_the_sku_fails_under_load(
 def test_a_link_as_the_sku_has_passes(tmp_path: Path) -> None:
     result = gate(tmp_path, machine(tmp_path))
     assert result["verdict"] == "pass", result["msg"]
-    assert result["argv"][1:] == ["diag", "-r", "2", "-j", "-p", FLOORS, "-n", "gpu:8"]
+    assert result["argv"][1:9] == ["diag", "-r", "2", "-j", "-p", FLOORS, "-n", "gpu:8"]
 
 
 def _noted(*notes: str) -> dict[str, Any]:
