@@ -46,14 +46,6 @@ class Run:
         last: dict[str, Any] = found[-1]
         return last
 
-    def of_all(self, host: str, task: str) -> dict[str, Any]:
-        """What a task that served all hosts says of this one last: its result, as of a task of its own."""
-        told = [line["result"].get("verdicts", {}) for line in self.results if line["task"] == task]
-        found = [verdicts[host] for verdicts in told if host in verdicts]
-        assert found, f"{task!r} has served {host} never\n{self.tail()}"
-        result: dict[str, Any] = found[-1].get("result", found[-1])
-        return result
-
     def refusal(self, host: str) -> dict[str, Any]:
         """The verdict that a host failed on."""
         failed = [line["result"] for line in self.results if line["host"] == host and line["result"].get("failed")]

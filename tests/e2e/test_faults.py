@@ -54,6 +54,15 @@ def not_admitted(node: str) -> str:
     return reason
 
 
+def of_all(run: lab.Run, host: str, task: str) -> dict[str, Any]:
+    """What a task that served all hosts says of this one last: its result, as of a task of its own."""
+    told = [line["result"].get("verdicts", {}) for line in run.results if line["task"] == task]
+    found = [verdicts[host] for verdicts in told if host in verdicts]
+    assert found, f"{task!r} has served {host} never\n{run.tail()}"
+    result: dict[str, Any] = found[-1].get("result", found[-1])
+    return result
+
+
 # -- the provisioner says active, and that proves nothing ----------------------------------------------------------
 
 
@@ -70,7 +79,7 @@ def broken() -> lab.Run:
 def test_the_provisioner_says_active_of_all(broken: lab.Run) -> None:
     assert broken.rc == 2, broken.tail()
     for node in lab.NODES:
-        assert broken.of_all(node, "Start the deploy")
+        assert of_all(broken, node, "Start the deploy")
         assert lab.ironic("GET", f"/nodes/{node}")["provision_state"] == "active"
 
 
@@ -367,8 +376,8 @@ def test_c1_a_node_that_ignores_its_network_boot_is_not_admitted_on_the_image_th
     seen = json.loads(base64.b64decode(stored("gpu004")["payload"]))["predicate"]["deployment"]
     # Ironic keeps the boot entry over a rebuild: what boots by it is stateless, and was not booted so before.
     assert seen["proof"] == "network boot", seen
-    assert seen["id"] == again.of_all("gpu004", "Record that imaging begins")["deploy_id"]
-    assert seen["id"] != run.of_all("gpu004", "Record that imaging begins")["deploy_id"]
+    assert seen["id"] == of_all(again, "gpu004", "Record that imaging begins")["deploy_id"]
+    assert seen["id"] != of_all(run, "gpu004", "Record that imaging begins")["deploy_id"]
 
 
 RENEW = ("--limit", "gpu004", "-e", '{"passports_renew": true, "passports_all": true, "passports_all_hours": 0}')

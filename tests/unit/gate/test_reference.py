@@ -114,7 +114,7 @@ def test_h2_what_is_due_when_a_finding_comes_back_is_documented() -> None:
 
 
 def test_the_example_of_a_profile_is_one(tmp_path: Path) -> None:
-    example = re.findall(r"```yaml\n(---\n.*?)```", (DOCS / "profiles.md").read_text(encoding="utf-8"), re.S)[0]
+    example = re.findall(r"```yaml\n(---\nschema: .*?)```", (DOCS / "profiles.md").read_text(encoding="utf-8"), re.S)[0]
     path = tmp_path / "h100-nvl-2.yaml"
     path.write_text(example, encoding="utf-8")
     profile = profiles.read(path, yaml.safe_load(example)["sku"], made.PROFILE_SCHEMA)
