@@ -194,10 +194,7 @@ class Commands(Link):
         return self._settings
 
     def _show_config(self) -> str:
-        done = self._command("scontrol", "show", "config")
-        if done.returncode != 0:
-            raise self._error(done, "scontrol show config")
-        return done.stdout
+        return self.done("scontrol show config", "scontrol", "show", "config")
 
     def clock(self) -> str:
         # measured: slurmctld's time at its answer. The command tells it, as a boot, in the zone of where it runs.
@@ -247,10 +244,7 @@ class Commands(Link):
 
     def token(self, user: str) -> str:
         """What ``scontrol token`` prints for the login at slurmrestd."""
-        done = self._command("scontrol", "token", f"username={user}", f"lifespan={_TOKEN_SECONDS}")
-        if done.returncode != 0:
-            raise self._error(done, "scontrol token")
-        return done.stdout
+        return self.done("scontrol token", "scontrol", "token", f"username={user}", f"lifespan={_TOKEN_SECONDS}")
 
     # -- for what is built on it -------------------------------------------------------------------------------
 
@@ -269,10 +263,20 @@ class Commands(Link):
 
     def done(self, what: str, program: str, *argv: str) -> str:
         """What it printed. :raises FleetError: where it says that it failed."""
-        ended = self._command(program, *argv)
+        return self._well(self._command(program, *argv), what)
+
+    def _well(self, ended: subprocess.CompletedProcess[str], what: str) -> str:
         if ended.returncode != 0:
             raise self._error(ended, what)
         return ended.stdout
+
+    def job_number(self, told: str, node: str) -> str:
+        """The number in what ``sbatch --parsable`` told. :raises BadAnswer: where there is none."""
+        number = told.strip().partition(";")[0]
+        if not re.fullmatch(r"\d+", number):
+            seen = cut(number, 200)
+            raise BadAnswer("sbatch told no number of the job", node=node, address=self.address, seen=seen)
+        return number
 
     # -- writing -----------------------------------------------------------------------------------------------
 
@@ -300,25 +304,17 @@ class Commands(Link):
 
     def reconfigure(self) -> None:
         """Have all daemons read their files."""
-        done = self._command("scontrol", "reconfigure")
-        if done.returncode != 0:
-            raise self._error(done, "scontrol reconfigure")
+        self.done("scontrol reconfigure", "scontrol", "reconfigure")
 
     # -- the commands ------------------------------------------------------------------------------------------
 
     def tell(self, program: str, *argv: str, script: str) -> str:
         """What a command says that reads this, and hands its whole environment on: it has none of ours."""
-        done = self._command(program, *argv, script=script, env=_plain())
-        if done.returncode != 0:
-            raise self._error(done, program)
-        return done.stdout
+        return self._well(self._command(program, *argv, script=script, env=_plain()), program)
 
     def ask(self, program: str, *argv: str) -> str:
         """What a command says."""
-        done = self._command(program, *argv)
-        if done.returncode != 0:
-            raise self._error(done, program)
-        return done.stdout
+        return self.done(program, program, *argv)
 
     def _command(
         self, program: str, *argv: str, script: str | None = None, env: dict[str, str] | None = None

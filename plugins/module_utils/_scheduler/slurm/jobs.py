@@ -127,10 +127,7 @@ def run(link: Commands, ask: Ask) -> str:
         *("--no-requeue", f"--time={minutes}", f"--job-name={jobs.NAME}", f"--comment={ask.token}"),
         *("--chdir=/", "--output=/dev/null", "--export=ALL", *_gpus(link, ask.node)),
     ]
-    number = link.tell("sbatch", *argv, script=ask.script).strip().partition(";")[0]
-    if not _NUMBER.fullmatch(number):
-        raise BadAnswer("sbatch told no number of the job", node=ask.node, address=link.address, seen=cut(number, 200))
-    return number
+    return link.job_number(link.tell("sbatch", *argv, script=ask.script), ask.node)
 
 
 def _gpus(link: Commands, node: str) -> list[str]:

@@ -113,10 +113,7 @@ class SlurmTrials(Trials):
             *(f"--reservation={token}", f"--comment={token}", "-p", partition, "-w", check_name(name)),
             *("-N1", "-n1", "-D", "/", "-o", output, f"--wrap={script}"),
         )
-        number = said.strip().partition(";")[0]
-        if not number.isdigit():
-            raise BadAnswer("sbatch told no number of a job", address=self._link.address, seen=cut(said, 200))
-        return number
+        return self._link.job_number(said, name)
 
     def job(self, number: str) -> Job:
         told = self._link.done("scontrol show job", "scontrol", "--all", "-o", "show", "job", number)
