@@ -36,6 +36,17 @@ SERVES = "serves"
 RESUMES = (RESUMING, RESUMED) = ("scheduler_node", "resumed")
 
 
+class Turn:
+    """The turn to write to a peer that loses one of two writes that come at once. Of this one nobody else knows."""
+
+    def taken(self) -> str:
+        """Whose it is, in words; empty where it is ours from here on."""
+        return ""
+
+    def outlived(self) -> None:
+        """What was begun in it may go on when it ends: it is not to be given to others at once."""
+
+
 class Lifeline:
     """What ties a verb to its run. This one ties to nothing: a module on another machine has no ledger.
 
@@ -59,6 +70,16 @@ class Lifeline:
     def hold(self, nodes: Sequence[str]) -> None:
         """Called before a wait that comes before a write: from here on nobody else works on these nodes. Raises if
         another run does."""
+
+    @contextmanager
+    def turn(self, peer: str) -> Iterator[Turn]:
+        """Kept to the end of the body, once it was taken there. Whoever has no ledger takes none from others."""
+        yield Turn()
+
+    @contextmanager
+    def turns_together(self) -> Iterator[None]:
+        """All turns of the body, at one peer, are one for others, unless these wait for long."""
+        yield
 
     def beat(self) -> None:
         """Called at each turn of a wait. Raises when the run is orphaned or fenced."""

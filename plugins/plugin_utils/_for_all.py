@@ -26,6 +26,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._broken_off import BrokenOff
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, FleetError, unexpected
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import short
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger import turns
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.lifeline import LedgerLifeline
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.shared import SharedLedger
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
@@ -221,7 +222,8 @@ class Leader(BatchAction):
         ended = BrokenOff()
         ended.hold()
         try:
-            crew.serve(hosts, int(params.get("at_once") or self.DOOR.at_once(self._told)), self._line.parent_lives)
+            with turns.together():
+                crew.serve(hosts, int(params.get("at_once") or self.DOOR.at_once(self._told)), self._line.parent_lives)
         except BaseException:
             self.over = True
             for one in list(self._at_work.values()):

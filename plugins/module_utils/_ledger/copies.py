@@ -108,7 +108,8 @@ def made(path: str) -> Iterator[str]:
 
 def end_leases(conn: Any) -> None:
     """In a copy: the runs that had them know another ledger."""
-    conn.execute(sa.text("UPDATE leases SET expires = renewed"))
+    for table in ("leases", "turns"):
+        conn.execute(sa.text(f"UPDATE {table} SET expires = renewed"))
 
 
 def refuse_leases(ledger: Ledger, conn: Any) -> None:

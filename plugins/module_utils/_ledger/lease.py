@@ -117,12 +117,14 @@ def end(ledger: Ledger, leases: Sequence[Lease], holder: Holder) -> None:
 
 
 def end_all(ledger: Ledger, holder: Holder) -> None:
-    """The run is over: its nodes are free at once. The rows stay, and with them the fencing numbers."""
+    """The run is over: its nodes are free at once, and what it wrote to. The rows stay, and with them the fencing
+    numbers. A turn that a command has outlived is longer than a lease, and stays."""
     with ledger.transaction() as conn:
-        conn.execute(
-            sa.text("UPDATE leases SET expires = :now WHERE run_id = :run AND expires > :now"),
-            {"now": _now(conn, ledger), "run": holder.run_id},
-        )
+        now = _now(conn, ledger)
+        ours = {"now": now, "run": holder.run_id, "end": now + LEASE_SECONDS}
+        conn.execute(sa.text("UPDATE leases SET expires = :now WHERE run_id = :run AND expires > :now"), ours)
+        lasting = "run_id = :run AND expires > :now AND expires <= :end"
+        conn.execute(sa.text(f"UPDATE turns SET expires = :now WHERE {lasting}"), ours)
 
 
 def holders(ledger: Ledger, node_ids: Sequence[str]) -> dict[str, dict[str, Any]]:

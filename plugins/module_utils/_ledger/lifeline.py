@@ -31,8 +31,9 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger import 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.holder import Holder
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.permit import Permits
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.turns import TakesTurns
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._proc import process_start
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event, Lifeline, asked_beside
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event, asked_beside
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._wait import kept_alive, wait_until
 
 #: A lease that was looked at this short ago is not looked at again.
@@ -55,7 +56,7 @@ def _nobody_asks(names: Sequence[str], kind: str, from_age: float) -> dict[str, 
     return {name: ConfigError(f"nobody here asks for {kind}") for name in names}
 
 
-class LedgerLifeline(Lifeline):
+class LedgerLifeline(TakesTurns):
     """The lifeline of one task: its own node, or the nodes of a batch.
 
     :param open_ledger: opens the ledger at the first need; a task that never writes never opens it.
@@ -101,13 +102,11 @@ class LedgerLifeline(Lifeline):
         self._batch, self._say, self._warned = batch, say, False
         self._leases: dict[str, leases.Lease] = {}
         self._lost: dict[str, FleetError] = {}
-        #: Two threads renew the leases of a batch. Does one renew them now?
-        self._lock, self._beside = threading.Lock(), False
+        self._lock, self._beside = threading.Lock(), False  # Does one of two threads renew the leases now?
         #: Why nothing may be written any more, where all nodes share one fate.
         self._over: Fenced | None = None
         self._intended: set[tuple[str, str]] = set()
-        self._checked, self._parent = 0.0, parent or os.getppid()
-        self._of_a_lease = LeaseLost if batch else Fenced
+        self._checked, self._parent, self._of_a_lease = 0.0, parent or os.getppid(), LeaseLost if batch else Fenced
 
     def notes(self, **more: Any) -> None:
         """What the intent also tells, known since the task was prepared."""
@@ -136,6 +135,7 @@ class LedgerLifeline(Lifeline):
     @asked_beside()
     def still(self, nodes: Sequence[str] = ()) -> None:
         self.parent_lives()
+        super().still(nodes)
         names = nodes or (self._default,)
         self._still_ours(names)
         if all(name in self._leases for name in names) and time.monotonic() - self._checked > _FRESH_SECONDS:

@@ -60,6 +60,14 @@ _UPKEEP = """
 CREATE TABLE upkeep (
   id {id}, at DOUBLE PRECISION NOT NULL, run_id TEXT NOT NULL, what TEXT NOT NULL, data TEXT NOT NULL)
 """
+
+#: Which worker writes to a provisioner that loses one of two writes at once; ``asked``: when another one last waited.
+_TURNS = """
+CREATE TABLE turns (
+  peer TEXT PRIMARY KEY, run_id TEXT NOT NULL, host TEXT NOT NULL, pid BIGINT NOT NULL, pid_start BIGINT NOT NULL,
+  boot_id TEXT NOT NULL, number BIGINT NOT NULL, renewed DOUBLE PRECISION NOT NULL, expires DOUBLE PRECISION NOT NULL,
+  asked DOUBLE PRECISION NOT NULL)
+"""
 #: Stands for the version of a ledger that was moved elsewhere: any release takes it for that of a newer one.
 MOVED = 1_000_000
 
@@ -86,7 +94,7 @@ def migrations(dialect: str) -> list[list[str]]:
     """All migrations of a dialect in order; the schema's version is how many of them have run."""
     first = _statements(_FIRST.replace("{id}", _ID[dialect]))
     upkeep = _statements(_UPKEEP.replace("{id}", _ID[dialect]))
-    return [[*first, *_APPEND_ONLY[dialect]], _statements(_BOOT), _statements(_CLAIMS), upkeep]
+    return [[*first, *_APPEND_ONLY[dialect]], _statements(_BOOT), _statements(_CLAIMS), upkeep, _statements(_TURNS)]
 
 
 def _statements(text: str) -> list[str]:

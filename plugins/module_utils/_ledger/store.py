@@ -30,6 +30,7 @@ _DOES = {
     "events": "INSERT",
     "leases": "INSERT UPDATE",
     "lease_log": "INSERT",
+    "turns": "INSERT UPDATE",
     "attempts": "INSERT",
     "passports": "INSERT",
 }

@@ -19,7 +19,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils import _private
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import DeadlineExceeded, Unreachable
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._locks import locked, own_folder
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import Driver
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, asked_beside
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Turn, asked_beside
 
 #: A writer that others keep waiting for longer than this says so; one write of a slow provisioner takes seconds.
 TIMEOUT = 600.0
@@ -40,11 +40,12 @@ class NoTurn(Unreachable):
 def turn(driver: Driver, ctx: Context, hosts: Sequence[str] = ()) -> Iterator[bool]:
     """Where the provisioner loses one of two writes that come at once, wait until nobody else writes.
 
-    The lock is a file of this user on this machine: it holds between all workers of a run and between all runs of
-    this user here. The kernel frees it when its holder has died and with it every command that it had begun in its
-    turn (:func:`~.command.run`). A command that does not end in its time was the last of its turn, and the next turn
-    comes when it has gone. It does not hold against other users, other controllers, or people who type the
-    provisioner's own commands: a driver that is ``serial`` therefore reads back what it wrote as well.
+    Between the controllers of one ledger the turn is a lease there, by driver and address. Below it lies a lock, which
+    is a file of this user on this machine: a module that is called by itself has no ledger, and takes this alone. The
+    kernel frees the lock when its holder has died and with it every command that it had begun in its turn
+    (:func:`~.command.run`). A command that does not end in its time was the last of its turn, and the next turn comes
+    when it has gone. Neither holds against controllers of another ledger, or people who type the provisioner's own
+    commands: a driver that is ``serial`` therefore reads back what it wrote as well.
 
     :param hosts: whose leases are taken before the wait, so that no other run works on these nodes meanwhile.
     :return: had it to be waited for? A person may have changed a node meanwhile: judge it again before the write.
@@ -56,9 +57,14 @@ def turn(driver: Driver, ctx: Context, hosts: Sequence[str] = ()) -> Iterator[bo
         ctx.lifeline.hold(hosts)
     lock = private.open_lock(str(_lock_path(driver)))
     try:
-        _wait_for(lock, driver, ctx)
-        driver.kept_open = (lock.fileno(),)
-        yield True
+        with ctx.lifeline.turn(_key(driver)) as among_all:
+            _wait_for(lock, among_all, driver, ctx)
+            driver.kept_open = (lock.fileno(),)
+            try:
+                yield True
+            finally:
+                if driver.unended:
+                    among_all.outlived()
     finally:
         with _FREEING:
             _KEPT.append((lock, driver.unended))
@@ -103,34 +109,40 @@ def _free_ended() -> None:
                 lock.close()
 
 
-def _comes(lock: IO[str]) -> bool:
+def _whose(lock: IO[str], among_all: Turn) -> str:
+    """Who has the turn, in words; empty where it is ours. Whoever waits for the ledger keeps no lock from others."""
     _free_ended()
-    return locked(lock)
+    return among_all.taken() or ("" if locked(lock) else "another process of this user on this machine")
 
 
-def _wait_for(lock: IO[str], driver: Driver, ctx: Context) -> None:
+def _wait_for(lock: IO[str], among_all: Turn, driver: Driver, ctx: Context) -> None:
     """:raises NoTurn: and no :class:`DeadlineExceeded`, which a batch would take for the end of its own time."""
     try:
         ctx.wait(
-            lambda: _comes(lock),
-            bool,
+            lambda: _whose(lock, among_all),
+            lambda whose: not whose,
             timeout=TIMEOUT,
             interval=INTERVAL,
             wanted=f"the turn to write to {driver.name}",
         )
     except DeadlineExceeded as exc:
         raise NoTurn(
-            f"others of this controller keep {driver.name} to themselves",
+            f"others keep {driver.name} to themselves",
             address=driver.address,
             wanted="the turn to write",
-            seen=f"no turn within {TIMEOUT:g} s",
+            seen=f"no turn within {TIMEOUT:g} s: {exc.seen}",
             do="look for a run that hangs; it keeps the others from writing",
         ) from exc
 
 
-def _lock_path(driver: Driver, what: str = "") -> Path:
+def _key(driver: Driver, what: str = "") -> str:
+    """An address may hold what is not to be read elsewhere."""
     digest = hashlib.sha256(f"{driver.name} {driver.address} {what}".rstrip().encode()).hexdigest()[:24]
-    return _lock_folder() / f"{digest}.lock"
+    return f"{driver.name} {digest}"
+
+
+def _lock_path(driver: Driver, what: str = "") -> Path:
+    return _lock_folder() / f"{_key(driver, what).split()[-1]}.lock"
 
 
 def _lock_folder() -> Path:

@@ -289,16 +289,17 @@ class _Batch:
     def _send(self, step: str, nodes: Sequence[tuple[NodeState, Wanted]]) -> None:
         nodes = self._leased([(node, wanted) for node, wanted in nodes if wanted.host in self._open])
         orders = self._orders(nodes)
-        while orders:
-            now = orders.pop(0)
-            try:
-                with turn(self._driver, self._ctx) as waited:
-                    now = self._judged_again(step, now) if waited else now
-                    failed = self._begun(step, now)
-            except NoTurn as exc:
-                now = [one for order in [now, *orders] for one in order]
-                orders, failed = [], {wanted.host: exc for _node, wanted in now}
-            self._note(step, now, failed)
+        with self._ctx.lifeline.turns_together():
+            while orders:
+                now = orders.pop(0)
+                try:
+                    with turn(self._driver, self._ctx) as waited:
+                        now = self._judged_again(step, now) if waited else now
+                        failed = self._begun(step, now)
+                except NoTurn as exc:
+                    now = [one for order in [now, *orders] for one in order]
+                    orders, failed = [], {wanted.host: exc for _node, wanted in now}
+                self._note(step, now, failed)
 
     def _orders(self, nodes: Sequence[tuple[NodeState, Wanted]]) -> list[Sequence[tuple[NodeState, Wanted]]]:
         """What is written in one turn. One write after the other takes time, in which a person may take a node whose

@@ -35,7 +35,8 @@ def wait(until: str, **more: Any) -> dict[str, Any]:
 class Controller:
     """A ledger, an inventory of new nodes, and plays over them."""
 
-    def __init__(self, site: Any, folder: Path, count: int = 2) -> None:
+    def __init__(self, site: Any, folder: Path, count: int = 2, ledger_url: str = "") -> None:
+        """:param ledger_url: of a ledger that it shares with others."""
         self.folder = folder
         self.ledger = folder / "ledger.sqlite"
         self.nodes = {one["name"]: one for one in (site.new() for _number in range(count))}
@@ -47,7 +48,7 @@ class Controller:
             }
             for name, one in self.nodes.items()
         }
-        shared = {"gpufleet_ledger_url": f"sqlite:///{self.ledger}", "gpufleet_image": site.image()}
+        shared = {"gpufleet_ledger_url": ledger_url or f"sqlite:///{self.ledger}", "gpufleet_image": site.image()}
         self._driver = site.extras
         self._own = site.own_driver is not None
         (folder / "hosts.yml").write_text(yaml.safe_dump({"all": {"hosts": hosts, "vars": shared}}), encoding="utf-8")

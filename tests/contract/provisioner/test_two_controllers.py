@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Two controllers, each with a ledger of its own, work on one provisioner, and on the very same nodes.
 
-Where that loses parallel writes both are of one user on one machine, as two jobs of an AWX are.
+Where that loses parallel writes both are threads of one process here, which share the lock of their user on this
+machine. Jobs of an AWX share neither that nor a temporary folder, but a ledger: test_turn_of_controllers.py.
 """
 
 from __future__ import annotations
