@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The provisioner's server is killed in the middle of a deployment and started again: the run ends right.
 
-Of a real Ironic that is test_deploy_failed.py, of Warewulf test_warewulf.py; the others are programs that hold nothing.
+Of a real Ironic that is test_deploy_failed.py, of Warewulf test_warewulf.py. PXE has no server that holds anything.
 """
 
 from __future__ import annotations
@@ -15,10 +15,13 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._wait import wait_until
+from bcm_commands.site import BcmSite
 from calls import lead, ready, watch_all
 from contract.proxy import DROP
 from maas_server.server import MaasServer
 from service_sites import MaasSite
+from test_xcatws import XcatwsSite
+from xcat_commands.site import XcatSite
 
 
 @pytest.fixture
@@ -57,3 +60,97 @@ def test_maas_is_killed_amid_two_deployments(maas: MaasSite) -> None:
     assert all(one["ok"] for one in result["verdicts"].values()), result["verdicts"]
     assert maas.deployments() == 2 and result["steps"] == {}
     assert not any(lead(one, "deployed")["changed"] for one in batch)
+
+
+# -- daemons behind commands ---------------------------------------------------------------------------------------
+
+#: So many commands meet nobody before the daemon is back: a wait polls on meanwhile.
+UNHEARD = 3
+
+
+def _back(daemon: Any) -> threading.Thread:
+    """Once it was asked for in vain, it is started again."""
+
+    def start() -> None:
+        wait_until(lambda: daemon.unheard, lambda times: times >= UNHEARD, timeout=120, interval=0.02, wanted="asked")
+        daemon.starts()
+
+    thread = threading.Thread(target=start)
+    thread.start()
+    return thread
+
+
+def _ends_right(site: Any, batch: list[dict[str, Any]], result: Any) -> None:
+    assert all(one["ok"] for one in result["verdicts"].values()), result["verdicts"]
+    orders = site.deployments()
+    assert not any(lead(one, "deployed")["changed"] for one in batch) and site.deployments() == orders
+
+
+@pytest.fixture(params=[pytest.param(XcatSite, id="commands"), pytest.param(XcatwsSite, id="service")])
+def xcat(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[XcatSite]:
+    site: XcatSite = request.param(tmp_path)
+    with site.in_good_health():
+        yield site
+    site.close()
+
+
+@pytest.mark.parametrize("command", ["rsetboot", "rpower"])
+def test_xcatd_is_killed_between_the_order_and_the_boot(xcat: XcatSite, command: str) -> None:
+    """The nodes are set to be installed; the command that would have booted them meets nobody."""
+    management = xcat.management
+    batch = [{**ready(xcat), "image": xcat.image(), "deploy_id": f"killed-{number}"} for number in range(2)]
+    booted = {one["name"]: management.boots.get(one["name"], 0) for one in batch}
+    management.dies_at = command
+    back = _back(management)
+    result: Any = watch_all(xcat, "deployed", *batch, timeout=120)
+    back.join(timeout=60)
+    assert management.unheard >= UNHEARD and not management.away
+    _ends_right(xcat, batch, result)
+    assert {name: management.boots[name] - before for name, before in booted.items()} == dict.fromkeys(booted, 1)
+
+
+def test_xcatd_is_killed_amid_the_boot(xcat: XcatSite) -> None:
+    management = xcat.management
+    batch = [{**ready(xcat), "image": xcat.image(), "deploy_id": f"amid-{number}"} for number in range(2)]
+    for one in batch:
+        assert lead(one, "deployed")["changed"]
+    management.stops()
+    back = _back(management)
+    result: Any = watch_all(xcat, "deployed", *batch, timeout=120)
+    back.join(timeout=60)
+    _ends_right(xcat, batch, result)
+    assert [management.boots[one["name"]] for one in batch] == [1, 1] and result["steps"] == {}
+
+
+@pytest.mark.parametrize("by_wait", [True, False])
+def test_bcms_daemon_is_killed_between_the_order_and_the_boot(bcm_site: BcmSite, by_wait: bool) -> None:
+    head = bcm_site.head
+    batch = [{**ready(bcm_site), "image": bcm_site.image(), "deploy_id": f"{by_wait}-{number}"} for number in range(2)]
+    if by_wait:
+        due = watch_all(bcm_site, "deployed", *batch)["verdicts"]
+        assert {one["step"] for one in due.values()} == {"boot"}, due
+    else:
+        assert {lead(one, "deployed")["step"] for one in batch} == {"boot"}
+    head.stops()
+    for one in batch:
+        bcm_site.boot(one["name"])  # by its BMC, for which nobody asks the daemon
+    back = _back(head)
+    result: Any = watch_all(bcm_site, "deployed", *batch, booted=True, timeout=120)
+    back.join(timeout=60)
+    _ends_right(bcm_site, batch, result)
+    assert [head.installs[one["name"]] for one in batch] == [1, 1] and bcm_site.deployments() == 2
+
+
+def test_bcms_daemon_is_killed_amid_the_installation(bcm_site: BcmSite) -> None:
+    head = bcm_site.head
+    one = {**ready(bcm_site), "image": bcm_site.image(), "deploy_id": "amid"}
+    assert lead(one, "deployed")["step"] == "boot"
+    bcm_site.boot(one["name"])
+    wait_until(lambda: bcm_site.native(one["name"]), lambda seen: "INSTALLING" in seen, timeout=60, interval=0.01,
+               wanted="begun")  # fmt: skip
+    head.stops()
+    back = _back(head)
+    result: Any = watch_all(bcm_site, "deployed", one, booted=True, timeout=120)
+    back.join(timeout=60)
+    _ends_right(bcm_site, [one], result)
+    assert head.installs[one["name"]] == 1

@@ -10,6 +10,7 @@ errors end with 0, an unknown node ends a whole list, an empty value prints no l
 
 from __future__ import annotations
 
+import functools
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -32,6 +33,7 @@ PROPERTIES = (
     "userdefined1",
 )
 _MODES = ("AUTO", "FULL", "MAIN", "NOSYNC", "SKIP")
+AWAY = "Unable to connect to the cluster daemon on localhost:8081\n"
 EVENT = "Wed Nov 25 07:58:20 2026 [notice] head: node999 [   UP   ]\n"
 #: What a commit says of an object that it does not take.
 _REFUSED = (
@@ -82,6 +84,11 @@ class Head:
         #: By node, where it is not on; and those whose BMC does not answer.
         self.power: dict[str, str] = {}
         self.dead: set[str] = set()
+        #: Is its daemon away? And how many sessions have met nobody since it went.
+        self.away = False
+        self.unheard = 0
+        #: How often each node has begun to be installed.
+        self.installs: dict[str, int] = {}
         self._coming: dict[str, list[tuple[float, Callable[[], None]]]] = {}
         log.write_text("", encoding="utf-8")
 
@@ -133,6 +140,7 @@ class Head:
 
     def _loads(self, name: str) -> None:
         node = self.nodes[name]
+        self.installs[name] = self.installs.get(name, 0) + 1
         self.boot_lines[name] = f"quiet console=tty0 {self.inherits(name, 'kernelparameters')}"
         mode = node.get("nextinstallmode") or "AUTO"
         self.says(name, f"Installmode is: {mode}")
@@ -147,10 +155,26 @@ class Head:
         self._is(name, "INSTALLER_CALLINGINIT", "(switching to local root)")
 
     def live(self) -> None:
-        """What has happened since it was looked at last."""
+        """What has happened since it was looked at last. An installer that meets no daemon asks again until there is
+        one."""
+        if self.away:
+            return
         for coming in self._coming.values():
             while coming and coming[0][0] <= time.monotonic():
                 coming.pop(0)[1]()
+
+    def stops(self) -> None:
+        """Its daemon is killed. What was committed lies in its database, and the machines go on."""
+        self.live()
+        self.away, self.unheard = True, 0
+
+    def starts(self) -> None:
+        """Of no node it knows anything before it has looked, or was told."""
+        self.away = False
+        for name, status in list(self.status.items()):
+            self.status[name] = ("UNKNOWN", "")
+            seen = functools.partial(self._is, name, *status)
+            self._coming[name] = [(time.monotonic() + PACE, seen), *self._coming.get(name, [])]
 
     # -- values ------------------------------------------------------------------------------------------------
 
@@ -177,6 +201,9 @@ class Head:
     def run(self, argv: Sequence[str], _stdin: str = "") -> Answer:
         """``cmsh [options] -c "..."``: one session, which ends with what it did not commit."""
         self.live()
+        if self.away:
+            self.unheard += 1
+            return Answer(1, err=AWAY)
         session = Session(self)
         quits = "-q" in argv
         out = "" if "--disable-events" in argv else EVENT

@@ -21,10 +21,10 @@ from contract.faults import GARBAGE, NO, OUTAGE, REFUSAL, Said
 from sites import Site, patched
 from xcat_commands.site import SHIM, Server, XcatFaults
 
-from .head import Head
+from .head import AWAY, Head
 
 WAYS = {
-    OUTAGE: Said(1, err="Unable to connect to the cluster daemon on localhost:8081\n"),
+    OUTAGE: Said(1, err=AWAY),
     GARBAGE: Said(0, out="<h1>Wartung</h1>\n"),
     "silence": Said(0),
     "killed": Said(-9),

@@ -56,6 +56,10 @@ NODE_ATTRIBUTES = frozenset(
     )
 )
 NO_MASTER = "site.master is not set!\n"
+AWAY = (
+    "Unable to open socket connection to xcatd daemon on localhost:3001.\n"
+    "Verify that the xcatd daemon is running and that your SSL setup is correct.\n"
+)
 _VERBS = ("on", "off", "reset", "boot", "stat", "state", "status", "cycle", "softoff")
 _DONE = "{} object definitions have been created or modified.\n"
 _NO_BOOTLOADER = (
@@ -95,6 +99,13 @@ class Management:
         self.stubborn: set[str] = set()
         self.locked_out: set[str] = set()
         self.unpacked: set[str] = set()
+        #: Is ``xcatd`` away? It goes when a command with this word comes, before anything of it is done. And how many
+        #: commands have met nobody since.
+        self.away = False
+        self.dies_at = ""
+        self.unheard = 0
+        #: How often each node was booted.
+        self.boots: dict[str, int] = {}
         #: Does a boot through the BMC write a status (``site.nodestatus``)?
         self.tells_of_power = True
         self._coming: dict[str, list[tuple[float, str]]] = {}
@@ -109,6 +120,7 @@ class Management:
 
     def _boots(self, name: str) -> None:
         node = self.nodes[name]
+        self.boots[name] = self.boots.get(name, 0) + 1
         self.overridden.discard(name)
         kind = node.get("currstate", "").partition(" ")[0]
         way = WAYS.get(kind, ("powering-on", "booting", "booted"))
@@ -122,7 +134,9 @@ class Management:
         self._coming[name] = [(now + PACE * (1 + at), word) for at, word in enumerate(way[1:])]
 
     def live(self) -> None:
-        """What has happened since it was looked at last."""
+        """What has happened since it was looked at last. A node that meets no ``xcatd`` asks until there is one."""
+        if self.away:
+            return
         for name, coming in self._coming.items():
             while coming and coming[0][0] <= time.monotonic() and name in self.nodes:
                 status = coming.pop(0)[1]
@@ -135,8 +149,21 @@ class Management:
 
     # -- commands ----------------------------------------------------------------------------------------------
 
+    def stops(self) -> None:
+        """``xcatd`` is killed. What it had written lies in its tables, and the machines go on."""
+        self.live()
+        self.away, self.dies_at, self.unheard = True, "", 0
+
+    def starts(self) -> None:
+        self.away = False
+
     def run(self, argv: Sequence[str], stdin: str = "") -> Answer:
         self.live()
+        if self.dies_at and self.dies_at in argv:
+            self.stops()
+        if self.away:
+            self.unheard += 1
+            return Answer(1, err=AWAY)
         return _COMMANDS[argv[0]](self, list(argv[1:]), stdin)
 
     def _lsdef(self, argv: list[str], _stdin: str) -> Answer:

@@ -26,14 +26,10 @@ from contract.faults import GARBAGE, NO, OUTAGE, REFUSAL, Call, Faults, Said
 from contract.faulty_tool import comes
 from sites import Site, patched
 
-from .management import NO_MASTER, Answer, Management, of_image
+from .management import AWAY, NO_MASTER, Answer, Management, of_image
 
-_AWAY = (
-    "Unable to open socket connection to xcatd daemon on localhost:3001.\n"
-    "Verify that the xcatd daemon is running and that your SSL setup is correct.\n"
-)
 WAYS = {
-    OUTAGE: Said(1, err=_AWAY),
+    OUTAGE: Said(1, err=AWAY),
     GARBAGE: Said(0, out="<h1>Wartung</h1>\n"),
     "no master": Said(0, out=NO_MASTER),
     "silence": Said(0),

@@ -17,11 +17,15 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import unquote
 
-from .management import Answer, Management
+from .management import AWAY, Answer, Management
 
 USER, PASSWORD, TOKEN = "fleet", "xcat-S3cret", "a6e89b59-2b23-429a-b3fe-d16807dd19eb"
 _RESOURCES = {"power": "rpower", "nextboot": "rsetboot", "bootstate": "nodeset"}
 Told = tuple[int, Any]
+
+
+class _Unheard(Exception):
+    """``xcatd`` is away, and the service is there."""
 
 
 class Web(ThreadingHTTPServer):
@@ -46,12 +50,18 @@ class Web(ThreadingHTTPServer):
         if token != TOKEN:
             return 401, None
         with self._lock:
-            if len(layers) == 3 and layers[2] in _RESOURCES:
-                return self._acted(method, _RESOURCES[layers[2]], layers[2], layers[1], body)
-            return self._defined(method, layers, body)
+            try:
+                if len(layers) == 3 and layers[2] in _RESOURCES:
+                    return self._acted(method, _RESOURCES[layers[2]], layers[2], layers[1], body)
+                return self._defined(method, layers, body)
+            except _Unheard:
+                return 503, {"error": "Connection failurexx: IO::Socket::INET: connect: Connection refused"}
 
     def _run(self, *argv: str) -> Answer | None:
-        return None if argv[0] in self.denied else self.management.run(argv)
+        answer = None if argv[0] in self.denied else self.management.run(argv)
+        if answer is not None and answer.err == AWAY:
+            raise _Unheard
+        return answer
 
     def _defined(self, method: str, layers: list[str], body: dict[str, Any]) -> Told:
         kind = layers[0].removesuffix("s")
