@@ -17,7 +17,8 @@ description:
     sent once its digest is the declared one. MAAS compares it as well, and is read back.
   - At Warewulf its API imports from a registry, C(url) being C(docker://REGISTRY/NAME@sha256:DIGEST) with the digest
     that C(sha256) declares. It is imported and built under a name of its own, and then gets its name. Warewulf tells no
-    digest, so of an image that lies there already no more than the name is known. See RV(proof).
+    digest, so of an image that lies there already no more than the name is known. See RV(proof). Of an archive on the
+    server, its command C(wwctl) imports it instead (C(archive) in O(driver)).
   - At xCAT it sees whether the C(osimage) is defined and can be given to a node. It makes none.
   - Ironic keeps no image, and has it fetched by its address with each deployment. There it is proven that the address
     leads to the declared file, as read from the machine that runs the task; nothing is changed. Whether the conductor
@@ -56,7 +57,9 @@ options:
       - For MAAS also C(filetype), its own word for the kind of the file (V(tgz), V(ddgz) and so on; taken from the end
         of the file's name without), and C(base_image), the release that the image was made of, for instance
         V(ubuntu/noble).
-      - For Warewulf also C(registry_http), which is true where its registry speaks no TLS.
+      - For Warewulf also C(registry_http), which is true where its registry speaks no TLS; and C(archive), where the
+        verified archive of the image lies on the machine of the task, which is the Warewulf server then. C(wwctl),
+        where that command lies, imports it, once the archive's digest is the declared one.
     type: dict
     default: {}
   ca_path:

@@ -169,6 +169,17 @@ options:
       - For Warewulf C(profiles), the list of the node's profiles; C(network), the name of the network device to boot
         over, with its C(device), C(ipaddr), C(netmask) and C(gateway); and C(owners), a list of values of the tag
         C(owner) that are ours.
+      - For Warewulf also C(system_overlays), C(runtime_overlays) and C(kernel_args), lists of the node's own that stand
+        after those of its profiles, with C(kernel_version); C(ipmi), C(disks) and C(filesystems), mappings as
+        Warewulf's API spells them. C(login) in C(ipmi), which is true or not, writes O(bmc_username) and
+        O(bmc_password) there too, that one as O(update_password) says. Fields, disks and filesystems that are not named
+        stay as they are.
+      - For Warewulf also what nodes share, C(profile_fields), by a profile's name its fields, and C(overlay_files), by
+        an overlay's name the path and the content of its files. A profile or an overlay that somebody else has made, or
+        that was changed since it was written from here, is replaced only with O(force_reason). And C(configure), a list
+        of C(dhcp) and C(tftp), which C(wwctl configure) is run for on the machine of the task where the file
+        C(dhcp_conf), or the folder C(warewulf) in C(tftp_root), lacks what the node needs; C(wwctl) is where the
+        command lies.
       - For our own boot server C(args), further words of the kernel's command line; C(ip), the address that dnsmasq
         gives the node where it gives out addresses; and C(owners), a list of owners in its records that are ours. Words
         of C(args) that put another system in the image's place are taken only with O(force_reason).

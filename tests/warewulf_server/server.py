@@ -8,7 +8,6 @@ from __future__ import annotations
 import base64
 import hmac
 import json
-import re
 import threading
 import time
 from collections.abc import Callable
@@ -18,6 +17,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Optional
 from urllib.parse import parse_qsl, unquote
 
+from . import images, shared, wwctl
+from .answers import Answer, invalid, not_found, plain, told
 from .conf import NODE_FIELDS, NodesConf, Record, merged, read, with_profiles
 
 #: What a node asks for on its way up, in this order.
@@ -37,30 +38,6 @@ _WORDS = {
 #: 4.6 knows no TLS.
 _TAKES_CLEAR = ("4.6.5",)
 _SENT = {"ipxe": "default.ipxe", "system": "__SYSTEM__.img", "runtime": "__RUNTIME__.img"}
-
-
-@dataclass(frozen=True)
-class Answer:
-    code: int
-    body: bytes = b""
-    kind: str = "application/json"
-    headers: tuple[tuple[str, str], ...] = ()
-
-
-def told(value: Any, code: int = 200) -> Answer:
-    return Answer(code, json.dumps(value).encode() + b"\n")
-
-
-def invalid(words: str) -> Answer:
-    return told({"status": "INVALID_ARGUMENT", "error": f"invalid argument: {words}"}, 400)
-
-
-def not_found(words: str) -> Answer:
-    return told({"status": "NOT_FOUND", "error": f"not found: {words}"}, 404)
-
-
-def plain(code: int, words: str, *headers: tuple[str, str]) -> Answer:
-    return Answer(code, f"{words}\n".encode(), "text/plain; charset=utf-8", headers)
 
 
 @dataclass
@@ -94,11 +71,15 @@ class WarewulfServer:
         self.conf = NodesConf(config.thinks, config.tears)
         self.status: dict[str, Record] = {}
         self.built: dict[str, str] = {}
+        #: Files of overlays that the site has made, by path; those of a distribution's are not told apart here.
+        self.site_overlays: dict[str, dict[str, str]] = {}
         #: What its registry has, by reference; of these the import breaks off.
         self.registry: dict[str, Record] = {}
         self.breaks: set[str] = set()
         #: Does the order to build overlays do anything?
         self.builds = True
+        #: What the commands on the server find there.
+        self.host = wwctl.Host()
         self.clock = 0
         self._http = ThreadingHTTPServer((config.address, 0), _handler(self))
         self._http.daemon_threads = True
@@ -137,7 +118,7 @@ class WarewulfServer:
         name = names[-1] if names else self._discovered(content, hwaddr)  # in their order, each over the one before it
         known = with_profiles(content, name) if name else {}
         image_name = known.get("image name", "")
-        if {*known.get(f"{stage} overlay", ())} - {*self.config.overlays}:
+        if {*known.get(f"{stage} overlay", ())} - self.overlay_names():
             return Answer(404)
         served = {**_SENT, "kernel": "vmlinuz-6.8.0-1", "image": f"{image_name}.img", "initramfs": "initramfs.img"}
         end = ".gz" if packed and stage in ("image", "system", "runtime") else ""
@@ -193,6 +174,8 @@ class WarewulfServer:
         if parts[0] in (*BOOT, "initramfs") and len(parts) == 2:
             asset = dict(parse_qsl(query)).get("assetkey", "")
             return self.asks(parts[0], parts[1], packed="compress=gz" in query, asset=asset)
+        if parts[0] == "wwctl":  # the command asks no server; it finds its state here
+            return told(wwctl.ran(self, json.loads(body)))
         if parts[0] != "api" or not self.config.api:
             return plain(404, "404 page not found")
         refused = self._refused(headers.get("Authorization") or "")
@@ -201,7 +184,7 @@ class WarewulfServer:
         route = _ROUTES.get((method, parts[1] if len(parts) > 1 else "", "/".join(parts[3:]), len(parts) > 2))
         if route is None:
             return plain(405 if len(parts) > 1 else 404, "Method Not Allowed")
-        given = json.loads(body) if body else {}
+        given = {**(json.loads(body) if body else {}), "?": dict(parse_qsl(query))}
         return route(self, parts[2] if len(parts) > 2 else "", given, headers)
 
     def _refused(self, login: str) -> Optional[Answer]:
@@ -243,21 +226,27 @@ class WarewulfServer:
 
     def _stored(self, content: Any, name: str, before: Record, body: Any) -> Answer:
         given = read(body.get("node") or {}, NODE_FIELDS)
-        wrong = self._wrong(content, given)
+        wrong = self.wrong(content, given)
         if wrong:
             return invalid(wrong)
         content["nodes"][name] = merged(before, given, append=False)
         self.conf.save(content)
         return told(content["nodes"][name])
 
-    def _wrong(self, content: Any, given: Record) -> str:
+    def overlay_names(self) -> set[str]:
+        return {*self.config.overlays, *self.site_overlays}
+
+    def wrong(self, content: Any, given: Record) -> str:
         overlays = [*given.get("system overlay", ()), *given.get("runtime overlay", ())]
         missing = (
             ("profile", [one for one in given.get("profiles", ()) if one not in content["nodeprofiles"]]),
             ("image", [one for one in [given.get("image name")] if one and one not in self.config.images]),
-            ("overlay", [one for one in overlays if one not in self.config.overlays]),
+            ("overlay", [one for one in overlays if one not in self.overlay_names()]),
         )
         return next((f"{kind} '{names[0]}' does not exist" for kind, names in missing if names), "")
+
+    def build_image(self, name: str) -> None:
+        self.config.images[name].update(buildtime=int(time.time()), size=128512)
 
     def delete(self, name: str, _body: Any, _headers: Any) -> Answer:
         content = self.conf.load()
@@ -281,69 +270,19 @@ class WarewulfServer:
         if name not in content["nodes"]:
             return not_found("node/profile not found")
         found = with_profiles(content, name)
-        lacking = {*found.get("system overlay", ()), *found.get("runtime overlay", ())} - {*self.config.overlays}
+        lacking = {*found.get("system overlay", ()), *found.get("runtime overlay", ())} - self.overlay_names()
         if lacking:
             return told({"error": f"overlay does not exist: {min(lacking)}"}, 500)
         if self.builds:
             self.built[name] = datetime.now(timezone.utc).isoformat().replace("+00:00", "Z")
         return told(name)
 
-    def profiles(self, _name: str, _body: Any, _headers: Any) -> Answer:
-        return told(self.conf.load()["nodeprofiles"])
 
-    def images(self, _name: str, _body: Any, _headers: Any) -> Answer:
-        return told(self.config.images)
-
-    def image(self, name: str, _body: Any, _headers: Any) -> Answer:
-        found = self.config.images.get(name)
-        return told(found) if found else not_found(f"image not found: {name}")
-
-    def import_image(self, name: str, body: Any, _headers: Any) -> Answer:
-        """A registry serves what its digest says; one that breaks off leaves a part, which reads like a whole image."""
-        uri = str(body.get("uri", ""))
-        if not uri.startswith("docker://"):
-            return told({"error": "uri only supports docker:// prefix for now"}, 500)
-        if not _NAME.fullmatch(name):
-            return told({"error": f"VNFS name contains illegal characters: {name}"}, 500)
-        if name in self.config.images:
-            return told({"error": f"VNFS name exists, but overwrite not enabled: {name}"}, 500)
-        found = self.registry.get(uri)
-        if found is None:
-            return told({"error": f"could not import image: reading manifest {uri}: manifest unknown"}, 500)
-        self.config.images[name] = {**found, "buildtime": 0, "size": 0}
-        if uri in self.breaks:
-            return told({"error": "could not import image: unexpected EOF"}, 500)
-        return told(self.config.images[name])
-
-    def delete_image(self, name: str, _body: Any, _headers: Any) -> Answer:
-        """What a node or a profile names stays."""
-        if name not in self.config.images:
-            return not_found(f"image not found: {name}")
-        content = self.conf.load()
-        nodes = sum(with_profiles(content, one).get("image name") == name for one in content["nodes"])
-        profiles = sum(one.get("image name") == name for one in content["nodeprofiles"].values())
-        if nodes or profiles:
-            return invalid(f"image '{name}' is in use by {nodes} nodes and {profiles} profiles")
-        return told(self.config.images.pop(name))
-
-    def build_image(self, name: str, _body: Any, _headers: Any) -> Answer:
-        if name not in self.config.images:
-            return told({"error": f"image does not exist: {name}"}, 500)
-        self.config.images[name].update(buildtime=int(time.time()), size=128512)
-        return told(self.config.images[name])
-
-    def rename_image(self, name: str, body: Any, _headers: Any) -> Answer:
-        new = str(body.get("name") or name)
-        if name not in self.config.images or new in self.config.images:
-            return told({"error": f"{name} not found" if name not in self.config.images else f"{new} exists"}, 500)
-        self.config.images[new] = self.config.images.pop(name)
-        return told(self.config.images[new])
-
-
-_NAME = re.compile(r"[\w./:-]+")
 _Route = Callable[[WarewulfServer, str, Any, Any], Answer]
 #: Method, collection, what stands behind a name, and whether there is a name.
 _ROUTES: dict[tuple[str, str, str, bool], _Route] = {
+    **images.ROUTES,
+    **shared.ROUTES,
     ("GET", "nodes", "", False): WarewulfServer.nodes,
     ("GET", "nodes", "", True): WarewulfServer.node,
     ("GET", "nodes", "raw", True): WarewulfServer.raw,
@@ -352,13 +291,6 @@ _ROUTES: dict[tuple[str, str, str, bool], _Route] = {
     ("PATCH", "nodes", "", True): WarewulfServer.patch,
     ("DELETE", "nodes", "", True): WarewulfServer.delete,
     ("POST", "nodes", "overlays/build", True): WarewulfServer.build,
-    ("GET", "profiles", "", False): WarewulfServer.profiles,
-    ("GET", "images", "", False): WarewulfServer.images,
-    ("GET", "images", "", True): WarewulfServer.image,
-    ("POST", "images", "import", True): WarewulfServer.import_image,
-    ("POST", "images", "build", True): WarewulfServer.build_image,
-    ("PATCH", "images", "", True): WarewulfServer.rename_image,
-    ("DELETE", "images", "", True): WarewulfServer.delete_image,
 }
 
 

@@ -237,8 +237,8 @@ def test_a_record_is_made_with_what_its_network_device_needs(site: Any) -> None:
     changed = lead(moved, "enrolled")
     assert changed["before"]["ipaddr"] == "10.8.0.18" and changed["after"]["ipaddr"] == "10.8.0.19"
     assert not lead(moved, "enrolled")["changed"]
-    with pytest.raises(ConfigError, match="unknown keys in driver: kernel_args"):
-        lead({**options, "driver": {"kernel_args": "x"}}, "ready")
+    with pytest.raises(ConfigError, match="unknown keys in driver: kernel_arguments"):
+        lead({**options, "driver": {"kernel_arguments": "x"}}, "ready")
     with pytest.raises(ConfigError, match=r"say profiles: \[gpu\]"):
         lead({**options, "driver": {"profiles": "gpu"}}, "ready")
     with pytest.raises(ConfigError, match="no annotations"):

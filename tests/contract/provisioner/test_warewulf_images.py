@@ -5,10 +5,12 @@
 
 from __future__ import annotations
 
+import hashlib
+from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, Refused
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, Refused, TrustError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import image as images
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
 from warewulf_server.server import image as an_image
@@ -77,3 +79,54 @@ def test_an_image_without_a_kernel_gets_no_name(warewulf_site: Any) -> None:
 def test_a_registry_without_tls_is_said(warewulf_site: Any) -> None:
     bring(warewulf_site, new(warewulf_site), driver={"registry_http": True})
     assert b'"nohttps": true' in warewulf_site.faults.writes[0].body
+
+
+# -- of an archive that lies on the server ---------------------------------------------------------------------------
+
+
+def archived(site: Any, folder: Path, **found: Any) -> tuple[dict[str, Any], dict[str, Any], Path]:
+    """An image that is verified at its address, and its archive on the server."""
+    archive = folder / "hpc.tar"
+    archive.write_bytes(b"an archive")
+    digest = hashlib.sha256(b"an archive").hexdigest()
+    site.server.host.archives[digest] = an_image(**found)
+    image = {**new(site), "url": "https://images.example.com/hpc.tar", "sha256": digest}
+    program = site.server.host.installed(site.server.url, folder)
+    return image, {"archive": str(archive), "wwctl": str(program)}, archive
+
+
+@pytest.mark.parametrize("systemd", [True, False])
+def test_an_archive_is_imported_by_wwctl_and_gets_its_name_once_it_is_whole(
+    warewulf_site: Any, tmp_path: Path, systemd: bool
+) -> None:
+    """Its exit status is not believed: it is 255 where nothing but a reload has failed."""
+    image, driver, archive = archived(warewulf_site, tmp_path)
+    warewulf_site.server.host.systemd, warewulf_site.server.host.ran = systemd, []
+    assert bring(warewulf_site, image, driver=driver)["changed"]
+    (argv,) = warewulf_site.server.host.ran
+    assert argv[:3] == ["image", "import", str(archive)] and argv[3].startswith(f"{image['named']}.part-")
+    assert warewulf_site.server.config.images[image["named"]]["buildtime"]
+    assert argv[3] not in warewulf_site.server.config.images
+    assert not bring(warewulf_site, image, driver=driver)["changed"]
+
+
+def test_an_archive_of_other_bytes_than_were_verified_is_not_imported(warewulf_site: Any, tmp_path: Path) -> None:
+    image, driver, archive = archived(warewulf_site, tmp_path)
+    warewulf_site.server.host.ran = []
+    archive.write_bytes(b"another archive")
+    with pytest.raises(TrustError, match="not the image that was verified"):
+        bring(warewulf_site, image, driver=driver)
+    with pytest.raises(TrustError, match=r"directory.*of a folder make an archive first"):
+        bring(warewulf_site, image, driver={**driver, "archive": str(tmp_path)})
+    assert warewulf_site.server.host.ran == [] and image["named"] not in warewulf_site.server.config.images
+
+
+def test_an_archive_that_does_not_come_whole_is_no_image(warewulf_site: Any, tmp_path: Path) -> None:
+    image, driver, _archive = archived(warewulf_site, tmp_path, kernels=[])
+    with pytest.raises(Refused, match="no node could boot it"):
+        bring(warewulf_site, image, driver=driver)
+    warewulf_site.server.host.breaks = True
+    with pytest.raises(Refused, match="unexpected EOF"):
+        bring(warewulf_site, image, driver=driver)
+    warewulf_site.server.host.breaks = False
+    assert image["named"] not in warewulf_site.server.config.images

@@ -208,3 +208,39 @@ def test_overlays_that_are_not_there_are_not_built(server: WarewulfServer) -> No
     server.conf.change("default", lambda one: one.update({"runtime overlay": ["nosuch"]}), "nodeprofiles")
     url = f"{server.url}/api/nodes/g001/overlays/build"
     assert requests.post(url, auth=("admin", "secret"), timeout=10).status_code == 500 and server.built == {}
+
+
+def test_a_profile_is_made_and_never_replaced_where_that_is_asked_for(server: WarewulfServer) -> None:
+    url, login = f"{server.url}/api/profiles/gpu", ("admin", "secret")
+    only_new = {"If-None-Match": "*"}
+
+    def put(profile: Any, headers: Any = None) -> requests.Response:
+        return requests.put(url, json={"profile": profile}, headers=headers, auth=login, timeout=10)
+
+    assert put({"root": "tmpfs", "bogus": 1}, only_new).json() == {"root": "tmpfs"}
+    again = put({"root": "initramfs"}, only_new)
+    assert again.status_code == 400 and "profile 'gpu' already exists" in again.json()["error"]
+    assert put({"init": "/sbin/init"}).json() == {"init": "/sbin/init"}, "without it, it takes the other's place"
+    assert put({"system overlay": ["nosuch"]}).status_code == 400
+    server.conf.change("g001", lambda one: one.update(profiles=["gpu"]))
+    in_use = requests.delete(url, auth=login, timeout=10)
+    assert in_use.status_code == 400 and "in use by 1 nodes and 0 profiles" in in_use.json()["error"]
+
+
+def test_files_of_overlays_and_their_traps(server: WarewulfServer) -> None:
+    url, login = f"{server.url}/api/overlays", ("admin", "secret")
+
+    def put(name: str, path: str, headers: Any = None) -> requests.Response:
+        address = f"{url}/{name}/file?path={path}"
+        return requests.put(address, json={"content": "x"}, headers=headers, auth=login, timeout=10)
+
+    assert requests.get(f"{url}/ours", auth=login, timeout=10).status_code == 404
+    assert put("ours", "/etc/x").status_code == 500, "there is no such overlay, and it is made"
+    assert requests.get(f"{url}/ours", auth=login, timeout=10).json() == {"files": [], "site": True}
+    assert requests.put(f"{url}/ours", auth=login, timeout=10).status_code == 409
+    assert put("ours", "/etc/a%252Bb").json()["files"] == ["/etc/a+b"] and put("ours", "/etc/c%2Bd").status_code == 200
+    assert "/etc/c d" in requests.get(f"{url}/ours", auth=login, timeout=10).json()["files"], "decoded twice"
+    assert put("ours", "/etc/a%252Bb", {"If-None-Match": "*"}).status_code == 500
+    assert requests.get(f"{url}/ours/file?path=/nosuch", auth=login, timeout=10).status_code == 500
+    assert not requests.get(f"{url}/hosts", auth=login, timeout=10).json()["site"]
+    assert put("hosts", "/etc/x").json() == {"files": ["/etc/issue.ww", "/etc/x"], "site": True}, "a copy of it"

@@ -117,6 +117,17 @@ class WarewulfApi:
         path = f"images/{quote(name, safe='')}"
         return self._one(path, self._get(path), {"buildtime"})
 
+    def overlay(self, name: str) -> Record | None:
+        """Which files an overlay has, and whether the site has made it."""
+        path = f"overlays/{quote(name, safe='')}"
+        return self._one(path, self._get(path), {"files", "site"})
+
+    def overlay_file(self, name: str, path: str) -> str:
+        """What stands in a file that the overlay has; its path is decoded twice there."""
+        asked_for = f"overlays/{quote(name, safe='')}/file?path={quote(quote(path, safe=''), safe='')}"
+        found = self._one(asked_for, self._get(asked_for), {"contents"})
+        return str((found or {}).get("contents") or "")
+
     def seen(self) -> dict[str, Seen]:
         """What each node asked for last."""
         found = self._answered("GET", _STATUS, api=False)

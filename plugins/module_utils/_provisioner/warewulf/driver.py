@@ -24,7 +24,6 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import many, stored
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import (
-    READY,
     Changes,
     Driver,
     Found,
@@ -40,12 +39,19 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wa
     Wanted,
     own_extras,
 )
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.warewulf import images, record, tables
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.warewulf import (
+    declared,
+    images,
+    record,
+    tables,
+)
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.warewulf.api import (
     Record,
     Seen,
     WarewulfApi,
 )
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.warewulf.enrolling import Enrolling
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.warewulf.extras import check_extras
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.warewulf.writes import Writes, path_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
 
@@ -105,7 +111,7 @@ class WarewulfDriver(Driver):
         seen: Callable[[], Mapping[str, Seen]],
         profiles: Profiles,
     ) -> NodeState | None:
-        record.check_extras(wanted.extras, wanted.host)
+        check_extras(wanted.extras, wanted.host)
         found = node_of(wanted.key)
         if found is not None:
             return self._state(wanted.key, found, seen(), profiles)
@@ -179,7 +185,8 @@ class WarewulfDriver(Driver):
 
     def facts(self, node: NodeState, wanted: Wanted) -> Mapping[str, bool]:
         image, known = wanted.image, node.raw["node"]
-        current = image is None or (record.image_of(known) == image.named and record.is_ordered(known, image))
+        shared = declared.digest(wanted.extras)
+        current = image is None or (record.image_of(known) == image.named and record.is_ordered(node, image, shared))
         return {
             "image_current": current and not wanted.redeploy,
             "booted": wanted.booted and self._since_boot(node, wanted),
@@ -230,7 +237,7 @@ class WarewulfDriver(Driver):
     # -- images ------------------------------------------------------------------------------------------------
 
     def stored_image(self, wanted: Wanted) -> Stored:
-        record.check_extras(wanted.extras, wanted.host)
+        check_extras(wanted.extras, wanted.host)
         name = self._image(wanted).named
         return images.stored(name, self.api.image(name))
 
@@ -246,38 +253,8 @@ class WarewulfDriver(Driver):
     # -- the record --------------------------------------------------------------------------------------------
 
     def enrol(self, wanted: Wanted, node: NodeState | None) -> tuple[NodeState, Changes]:
-        record.check_extras(wanted.extras, wanted.host)
-        if node is None:
-            return self._create(wanted)
-        known, wishes = node.raw["node"], record.wishes(wanted)
-        standing = record.standing(known, wanted)
-        after = {key: value for key, value in wishes.items() if standing[key] != value}
-        if not after:
-            return node, Changes()
-        if "hwaddr" in after:
-            self._mac_is_free(wanted, but=node.id)
-        before = {key: standing[key] for key in after}
-        device = record.device_of(known, wanted)
-
-        def wish(own: Record) -> Record:
-            return record.with_fields(record.outdated(own, node.native), after, wanted, device)
-
-        if not self._writes.change(wanted, node, wish, " ".join(after)):
-            return node, Changes(before, after)
-        return self.reread(node, wanted), Changes(before, after)
-
-    def _create(self, wanted: Wanted) -> tuple[NodeState, Changes]:
-        require({"boot_mac": wanted.boot_mac}, "boot_mac", node=wanted.host)
-        name = wanted.key
-        fields = {"profiles": ["default"], **record.wishes(wanted)}
-        new = record.with_fields({}, fields, wanted, record.device_of({}, wanted))
-        new = record.with_tags(new, {record.RESTS: record.ENROLLED})
-        saying = f"hwaddr={mac(wanted.boot_mac)}"
-        state = NodeState(id="", name=name, native=tables.NO_IMAGE, state=READY)
-        if not self._writes.create(wanted, name, new, saying):
-            return state, Changes({}, fields)
-        node = self.find(wanted)
-        return node or state, Changes({}, fields)
+        check_extras(wanted.extras, wanted.host)
+        return Enrolling(self, self.api, self._writes, self._mac_is_free).enrol(wanted, node)
 
     def annotate(self, node: NodeState, wanted: Wanted) -> Changes:
         odd = record.odd_keys(wanted.annotations)
@@ -316,7 +293,7 @@ class WarewulfDriver(Driver):
         with self.ctx.ordering(""):
             self._prepare(node, wanted, image)
         before = self.api.seen().get(node.id, Seen())
-        told = record.note(image, before)
+        told = record.note(image, before, declared.digest(wanted.extras))
 
         self._writes.change(
             wanted,
@@ -332,7 +309,7 @@ class WarewulfDriver(Driver):
         part of this one whose leave ended, they may be built already; none that takes longer than leave lasts would
         come to its order else."""
         standing = record.built(self.api.overlays(node.id))
-        made = record.is_made(node, image, standing)
+        made = record.is_made(node, image, standing, declared.digest(wanted.extras))
         self._begin(node, wanted, image, standing, of=record.image_of(node.raw["node"]))
         if made:
             return
@@ -342,7 +319,7 @@ class WarewulfDriver(Driver):
         self._build(wanted, node.id, now)
 
     def _begin(self, node: NodeState, wanted: Wanted, image: Image, overlays: Mapping[str, str], *, of: str) -> None:
-        begun = record.beginning(node, image, overlays)
+        begun = record.beginning(node, image, overlays, declared.digest(wanted.extras))
         self._writes.change(
             wanted,
             node,

@@ -7,6 +7,8 @@ What is known of it, and why the code is as it is:
 
 * Its API imports from a registry alone (``docker://``), verifies no signature, and tells no digest afterwards. A
   reference that holds the digest is what the registry's own protocol compares the manifest with, so no other is taken.
+* An archive of the server's own ``wwctl`` imports, which tells no digest either: the archive's is taken there, before
+  and after. A folder has none, so none is imported.
 * It answers once all has come, which takes minutes. Of an import that broke off, a part lies there under the image's
   name, and reads like a whole one. So it is imported under a name of its own, built there, and then given its name.
 * To rename an image is a write to nodes and profiles as well, and has its turn among those.
@@ -20,7 +22,9 @@ from collections.abc import Callable
 from typing import Any
 from urllib.parse import quote
 
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, Refused
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, Refused, TrustError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import short
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import command
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import Driver
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.stored import (
     ABSENT,
@@ -30,12 +34,17 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.st
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.turn import turn
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import Image, Wanted
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.warewulf import configure
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.warewulf.api import Record, WarewulfApi
 
 #: Seconds for the import of an image of tens of gigabytes, or for its build.
 TIMEOUT = 7200.0
 #: Ends the name of what is not whole yet.
 PART = ".part-"
+#: A key of the option ``driver``: where the image's archive lies on the machine of the task.
+ARCHIVE = "archive"
+#: How ``wwctl`` begins to say that nothing came; after other errors something may have.
+_IMPORTED_NOT = "could not import image"
 _PINNED = re.compile(r"docker://[^\s@?#]+@sha256:(?P<digest>[0-9a-f]{64})\Z")
 
 
@@ -74,7 +83,8 @@ def bring(driver: Driver, api: WarewulfApi, wanted: Wanted, image: Image, there:
             seen=there.lacks,
             do=there.do + ", then run again; nothing was changed",
         )
-    why = unpinned(image)
+    archive = str(wanted.extras.get(ARCHIVE) or "")
+    why = "" if archive else unpinned(image)
     if why:
         raise ConfigError(
             "Warewulf would import something else than was verified",
@@ -86,11 +96,8 @@ def bring(driver: Driver, api: WarewulfApi, wanted: Wanted, image: Image, there:
             " there by hand (wwctl image import). Nothing was changed",
         )
     part = f"{image.named}{PART}{secrets.token_hex(4)}"
-    body: dict[str, Any] = {"uri": image.url}
-    if wanted.extras.get("registry_http"):
-        body["nohttps"] = True
     write = _writer(api, wanted)
-    if not write("POST", f"images/{_quoted(part)}/import", body, f"uri={image.url}"):
+    if not (_unpacked(driver, wanted, image, archive, part) if archive else _fetched(write, wanted, image, part)):
         return
     _demand_bootable(api, wanted, part)
     write("POST", f"images/{_quoted(part)}/build?force=true", None, "")
@@ -104,6 +111,48 @@ def bring(driver: Driver, api: WarewulfApi, wanted: Wanted, image: Image, there:
                 do=f"see which of them is right: wwctl image list; wwctl image delete {part}",
             )
         write("PATCH", f"images/{_quoted(part)}?build=true", {"name": image.named}, f"name={image.named}")
+
+
+def _fetched(write: Callable[[str, str, Any, str], bool], wanted: Wanted, image: Image, part: str) -> bool:
+    body: dict[str, Any] = {"uri": image.url}
+    if wanted.extras.get("registry_http"):
+        body["nohttps"] = True
+    return write("POST", f"images/{_quoted(part)}/import", body, f"uri={image.url}")
+
+
+def _unpacked(driver: Driver, wanted: Wanted, image: Image, archive: str, part: str) -> bool:
+    """Whether all of it came is asked of the API, since the command's exit status says nothing of it."""
+    _demand_digest(driver, wanted, image, archive)
+    argv = [configure.wwctl(wanted.extras), "image", "import", archive, part]
+    if not driver.ctx.may_write(" ".join(argv), nodes=(wanted.host,)):
+        return False
+    answer = command.run(driver, argv, timeout=TIMEOUT)
+    _demand_digest(driver, wanted, image, archive)
+    if answer.code and _IMPORTED_NOT in answer.err:
+        raise Refused(
+            f"wwctl could not import {archive}",
+            node=wanted.host,
+            address=driver.address,
+            seen=short(answer.err),
+            do=f"run it by hand on that machine and see what it says: wwctl image import {archive} {image.named}",
+        )
+    return True
+
+
+def _demand_digest(driver: Driver, wanted: Wanted, image: Image, archive: str) -> None:
+    """:raises TrustError: where the archive on the machine of the task is another file than was verified."""
+    answer = command.run(driver, ["sha256sum", "--", archive], timeout=TIMEOUT)
+    told = answer.out.split()[0].lstrip("\\") if answer.out.split() else ""
+    if told != image.sha256:
+        raise TrustError(
+            f"{archive} is not the image that was verified",
+            node=wanted.host,
+            address=driver.address,
+            wanted=image.sha256,
+            seen=told or short(answer.err) or "no digest",
+            do=f"put the verified archive there, on the machine that runs the task, or correct {ARCHIVE} in driver; of"
+            " a folder make an archive first, since a folder has no digest",
+        )
 
 
 def _writer(api: WarewulfApi, wanted: Wanted) -> Callable[[str, str, Any, str], bool]:

@@ -17,32 +17,22 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils import _deploym
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, FleetError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import READY, NodeState, mac
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import Image, Wanted
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.warewulf import tables
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.warewulf import declared, tables
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.warewulf.api import Record, Seen
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.warewulf.extras import OF_DEVICE
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.warewulf.fields import theirs
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._serial import serial_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import has_form
 
 _OURS = "gpufleet-"
 #: Tags. The hold may also be a person's own words, and who has a node may say so in ``owner``.
 SERIAL, NOTE, RESTS, HOLD, OWNER = f"{_OURS}serial", f"{_OURS}deployment", f"{_OURS}rests", f"{_OURS}hold", "owner"
-_NO_ANNOTATIONS = frozenset({SERIAL, NOTE, RESTS, HOLD, OWNER})
+_NO_ANNOTATIONS = frozenset({SERIAL, NOTE, RESTS, HOLD, OWNER, declared.TAG})
 #: What a record is that we made or gave back: an image of its profile is nobody's deployment then.
 ENROLLED, RELEASED, ORDERED = "enrolled", "released", "ordered"
 
-#: Keys of the option ``driver``: those of a network device, and the others.
-_OF_DEVICE = ("device", "ipaddr", "netmask", "gateway")
-_LISTS = ("profiles", "owners")
-_KNOWN = frozenset({"network", "registry_http", *_LISTS, *_OF_DEVICE})
-
-
-def check_extras(extras: Mapping[str, Any], node: str) -> None:
-    """:raises ConfigError: naming what this driver does not know, or what is no list and should be one."""
-    odd = [key for key in _LISTS if extras.get(key) and not isinstance(extras[key], (list, tuple))]
-    if odd:
-        raise ConfigError(f"no list in driver: {', '.join(odd)}", node=node, do=f"say {odd[0]}: [{extras[odd[0]]}]")
-    unknown = sorted(set(extras) - _KNOWN)
-    if unknown:
-        raise ConfigError(f"unknown keys in driver: {', '.join(unknown)}", node=node, wanted=", ".join(sorted(_KNOWN)))
+#: Ordered, and not booted yet.
+_WAITS = (tables.SET, tables.LOADING, tables.SENT)
 
 
 # -- what stands there ---------------------------------------------------------------------------------------------
@@ -96,37 +86,41 @@ def noted(record: Mapping[str, Any]) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def note(image: Image, before: Seen) -> dict[str, Any]:
-    """Which deployment it is, and what the node had asked for last when it was ordered."""
-    return {**image.identity(), "before": list(before)}
+def note(image: Image, before: Seen, shared: str = "") -> dict[str, Any]:
+    """Which deployment it is, and what the node had asked for last when it was ordered.
+
+    :param shared: a digest of what is declared for all, from which its overlays were made too.
+    """
+    return {**image.identity(), "before": list(before), **({"shared": shared} if shared else {})}
 
 
-def is_ordered(record: Mapping[str, Any], image: Image) -> bool:
-    """Is it the image of its order, whose overlays were made from the record as it is?"""
-    told = noted(record)
-    return image.is_noted(told) and not told.get("outdated")
+def is_ordered(node: NodeState, image: Image, shared: str = "") -> bool:
+    """Is it the image of its order? One that has not booted yet must find overlays that were made from the record, and
+    from what is declared for all, as they are."""
+    told = noted(node.raw["node"])
+    made = node.native not in _WAITS or told.get("shared", "") == shared
+    return image.is_noted(told) and not told.get("outdated") and made
 
 
 def outdated(record: Record, word: str) -> Record:
     """The record that is about to change: a node that is ordered and not booted would boot overlays made before."""
-    waits = word in (tables.SET, tables.LOADING, tables.SENT)
-    return with_note(record, {**noted(record), "outdated": True}) if waits else record
+    return with_note(record, {**noted(record), "outdated": True}) if word in _WAITS else record
 
 
-def beginning(node: NodeState, image: Image, overlays: Mapping[str, str]) -> dict[str, Any]:
+def beginning(node: NodeState, image: Image, overlays: Mapping[str, str], shared: str = "") -> dict[str, Any]:
     """What is noted while an order is not complete: whose the node was before is still to be told then, and by what
     :func:`is_made` knows that the overlays are built."""
     told = noted(node.raw["node"])
-    if is_made(node, image, overlays):
+    if is_made(node, image, overlays, shared):
         return told
-    coming = {**image.identity(), "source": _source(node.raw["node"]), "overlays": dict(overlays)}
+    coming = {**image.identity(), "source": _source(node.raw["node"], shared), "overlays": dict(overlays)}
     if node.native in (tables.BEGUN, tables.BEGUN_OVER):
         return {**told, "next": coming}
     kept = told if node.deploy_id or node.image.get("named") else {}
     return {**kept, "next": coming, "was": node.state, "stamp": node.stamp}
 
 
-def is_made(node: NodeState, image: Image, overlays: Mapping[str, str]) -> bool:
+def is_made(node: NodeState, image: Image, overlays: Mapping[str, str], shared: str = "") -> bool:
     """Were the overlays built since this very order was begun, and of the record as it is now?
 
     The order's beginning is one write with its image, so what was built since has that as well. Only moments of the
@@ -136,16 +130,16 @@ def is_made(node: NodeState, image: Image, overlays: Mapping[str, str]) -> bool:
     if node.native not in (tables.BEGUN, tables.BEGUN_OVER) or not isinstance(coming, dict):
         return False
     before = coming.get("overlays")
-    order = {**image.identity(), "source": _source(node.raw["node"]), "overlays": before}
+    order = {**image.identity(), "source": _source(node.raw["node"], shared), "overlays": before}
     return coming == order and isinstance(before, dict) and not unbuilt(before, overlays)
 
 
-def _source(record: Record) -> str:
-    """A digest of what overlays are made from: the record, with what its profiles say. Without what an order itself
-    writes there; a digest that an order leaves is read beside that order's own image."""
+def _source(record: Record, shared: str) -> str:
+    """A digest of what overlays are made from: the record, with what its profiles say, and what is declared for all.
+    Without what an order itself writes there; a digest that an order leaves is read beside that order's own image."""
     others = {key: value for key, value in tags(record).items() if not key.startswith(_OURS)}
     whole = pruned({**without_image(record), "tags": others})
-    return hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()[:16]
+    return hashlib.sha256((json.dumps(whole, sort_keys=True) + shared).encode()).hexdigest()[:16]
 
 
 def built(overlays: Mapping[str, Any]) -> dict[str, str]:
@@ -276,7 +270,7 @@ def device_of(record: Mapping[str, Any], wanted: Wanted) -> str:
 def standing(record: Mapping[str, Any], wanted: Wanted) -> dict[str, Any]:
     """The fields that enrolling may change, as they are."""
     device = devices(record).get(device_of(record, wanted), {})
-    of_device = {key: str(device.get(key) or "") for key in _OF_DEVICE}
+    of_device = {key: str(device.get(key) or "") for key in OF_DEVICE}
     card = mac(str(device["hwaddr"])) if device.get("hwaddr") else ""
     return {"profiles": record.get("profiles") or [], "hwaddr": card, "serial": serial(record), **of_device}
 
@@ -284,7 +278,7 @@ def standing(record: Mapping[str, Any], wanted: Wanted) -> dict[str, Any]:
 def wishes(wanted: Wanted) -> dict[str, Any]:
     """The same fields, as far as the inventory says something of them."""
     given = wanted.extras
-    found: dict[str, Any] = {key: str(given[key]) for key in _OF_DEVICE if given.get(key)}
+    found: dict[str, Any] = {key: str(given[key]) for key in OF_DEVICE if given.get(key)}
     if given.get("profiles"):
         found["profiles"] = [str(one) for one in given["profiles"]]
     if wanted.boot_mac:
@@ -296,7 +290,7 @@ def wishes(wanted: Wanted) -> dict[str, Any]:
 
 def with_fields(record: Record, fields: Mapping[str, Any], wanted: Wanted, device: str) -> Record:
     """The record with these fields."""
-    own = {key: value for key, value in fields.items() if key in (*_OF_DEVICE, "hwaddr")}
+    own = {key: value for key, value in fields.items() if key in (*OF_DEVICE, "hwaddr")}
     if own:
         all_devices = devices(record)
         record = {**record, "network devices": {**all_devices, device: {**all_devices.get(device, {}), **own}}}
@@ -328,9 +322,7 @@ def without_image(record: Record) -> Record:
 def _with_args(record: Record, ours: Sequence[str]) -> Record:
     """The node's own arguments of the kernel; those of its profiles come before them."""
     kernel = record["kernel"] if isinstance(record.get("kernel"), dict) else {}
-    args = [str(one) for one in kernel.get("args") or ()]
-    kept = [one if not deployment.ids_in(one.encode()) else deployment.without(one) for one in args]
-    told = {**kernel, "args": [*filter(None, kept), *ours]}
+    told = {**kernel, "args": [*theirs(kernel.get("args")), *ours]}
     left = {key: one for key, one in told.items() if one != []}
     return {**record, "kernel": left} if left else {key: one for key, one in record.items() if key != "kernel"}
 

@@ -1,0 +1,249 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Profiles and files of overlays that a site declares, and that all nodes share which name them. PRIVATE.
+
+What is known of Warewulf's API, and why the code is as it is (``internal/pkg/warewulfd/api/{profile,overlay}.go`` and
+``internal/pkg/overlay/overlay.go`` of 4.6.3, 4.6.5 and 4.7.0):
+
+* ``If-None-Match: *`` makes and never replaces; there is no other condition. So what is to be replaced is read once
+  more right before, and read back after.
+* A file of an overlay that there is none of is refused, though the overlay is made: it is made by a request of its own.
+* A file that is put into an overlay of Warewulf's own makes a copy of that overlay, which no upgrade reaches any more.
+* Of a file that is not there the answer is 500. So files are asked for by the overlay's list of them.
+* Its path is decoded twice.
+
+Whose they are: a profile of ours has a tag with the digest of what we wrote there, an overlay of ours a file that
+lists what we wrote. What does not read as it was left was changed by a person, and stays.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+from urllib.parse import quote
+
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import Changed, ConfigError, NotOurs, Refused
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import Changes
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import Wanted
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.warewulf import fields
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.warewulf.api import Record, WarewulfApi
+
+#: Keys of the option ``driver``.
+PROFILES, OVERLAYS = "profile_fields", "overlay_files"
+KNOWN = frozenset({PROFILES, OVERLAYS})
+#: A tag of a profile, and a file of an overlay; nodes get both, and neither says anything secret.
+TAG = "gpufleet-declared"
+LIST = "/etc/gpufleet/overlays/{name}.json"
+
+#: Fields of a profile that a site may declare. Which image a node gets its order says, and no secret is declared.
+_PROFILE: Mapping[str, Any] = {
+    **dict.fromkeys(
+        (
+            *("profiles", "comment", "cluster name", "ipxe template", "runtime overlay", "system overlay"),
+            *("init", "root", "primary network"),
+        ),
+        {},
+    ),
+    "kernel": {"version": {}, "args": {}},
+    **fields.MAPS,
+    "network devices": {
+        "*": dict.fromkeys(("type", "onbot", "device", "netmask", "gateway", "prefixlen6", "gateway6", "mtu"), {})
+    },
+    "tags": {"*": {}},
+}
+
+
+def check(extras: Mapping[str, Any], node: str) -> None:
+    """:raises ConfigError: for what Warewulf would drop without a word, and for what is declared to no purpose."""
+    for name, one in _entries(extras, PROFILES, node):
+        odd = fields.unknown(one, _PROFILE, f"{PROFILES} {name}")
+        if odd:
+            raise ConfigError(
+                f"no field that a profile may have by this: {odd}",
+                node=node,
+                wanted=", ".join(sorted(_PROFILE)),
+                do=f"spell it as Warewulf's API does, or take it out of {PROFILES} in driver; an image is given to each"
+                " node by its order, and a password stands in no inventory",
+            )
+    for name, files in _entries(extras, OVERLAYS, node):
+        wrong = next((path for path, one in files.items() if not _is_file(str(path), one, name)), "")
+        if wrong:
+            raise ConfigError(
+                f"no file of the overlay {name}: {wrong}",
+                node=node,
+                wanted="a whole path that begins with /, without .., and its content as a text",
+                do=f"correct {OVERLAYS} in driver",
+            )
+
+
+def _entries(extras: Mapping[str, Any], key: str, node: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    given = extras.get(key) or {}
+    if not isinstance(given, Mapping) or not all(isinstance(one, Mapping) for one in given.values()):
+        raise ConfigError(
+            f"{key} in driver is no mapping of mappings", node=node, do=f"say what each name of {key} stands for"
+        )
+    yield from ((str(name), one) for name, one in given.items())
+
+
+def _is_file(path: str, content: Any, name: str) -> bool:
+    whole = path.startswith("/") and not path.endswith("/") and not {"", ".", ".."} & set(path[1:].split("/"))
+    return whole and isinstance(content, str) and path != LIST.format(name=name)
+
+
+def digest(extras: Mapping[str, Any]) -> str:
+    """Of all that is declared, from which overlays are made; empty where nothing is."""
+    told = {key: extras[key] for key in sorted(KNOWN) if extras.get(key)}
+    return _digest(told) if told else ""
+
+
+def _digest(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()[:16]
+
+
+class Declared:
+    """What a node's inventory declares for all that share it."""
+
+    def __init__(self, api: WarewulfApi, wanted: Wanted) -> None:
+        self._api, self._wanted = api, wanted
+        self._before: dict[str, Any] = {}
+        self._after: dict[str, Any] = {}
+
+    def made(self) -> Changes:
+        """Make it so: files before the profiles that name their overlays."""
+        for name, files in _entries(self._wanted.extras, OVERLAYS, self._wanted.host):
+            self._overlay(name, {str(path): str(content) for path, content in files.items()})
+        given = dict(_entries(self._wanted.extras, PROFILES, self._wanted.host))
+        known = self._api.profiles() if given else {}
+        for name, one in given.items():
+            self._profile(name, fields.spelled(one), known)
+        return Changes(self._before, self._after)
+
+    # -- profiles ----------------------------------------------------------------------------------------------
+
+    def _profile(self, name: str, wished: Record, known: Mapping[str, Record]) -> None:
+        standing = known.get(name)
+        if standing is not None and _told(standing) == wished:
+            return
+        path = f"profiles/{quote(name, safe='')}"
+        if standing is not None:
+            left = (standing.get("tags") or {}).get(TAG)
+            self._demand_ours(left == _digest(_told(standing)), f"the profile {name}", "profile_fields")
+        self._before[f"profile {name}"] = _told(standing or {})
+        self._after[f"profile {name}"] = wished
+        tags = {**wished.get("tags", {}), TAG: _digest(wished)}
+
+        def last() -> None:
+            if self._api.profiles().get(name) != standing:
+                raise self._moved(f"the profile {name}")
+
+        sent = self._write("PUT", path, {"profile": {**wished, "tags": tags}}, new=standing is None, last=last)
+        if sent and _told(self._api.profiles().get(name) or {}) != wished:
+            raise self._not_there(f"the profile {name}")
+
+    # -- overlays ----------------------------------------------------------------------------------------------
+
+    def _overlay(self, name: str, files: Mapping[str, str]) -> None:
+        path = f"overlays/{quote(name, safe='')}"
+        found = self._api.overlay(name)
+        there = {one: self._api.overlay_file(name, one) for one in files if found and one in _paths(found)}
+        moved = {one: content for one, content in files.items() if there.get(one) != content}
+        if not moved:
+            return
+        marker = LIST.format(name=name)
+        listed = _listed(self._api.overlay_file(name, marker)) if found and marker in _paths(found) else None
+        empty = found is None or not _paths(found)  # as a run leaves it that ends right after it was made
+        of_ours = listed is not None and bool(found and found.get("site"))
+        self._demand_ours(empty or of_ours, f"the overlay {name}", OVERLAYS)
+        known = listed or {}
+        for one in moved:
+            left = one not in there or _sha256(there[one]) in known.get(one, [])
+            self._demand_ours(left, f"the file {one} of the overlay {name}", OVERLAYS)
+        # What a file says may be secret; by its digest it is known.
+        self._before.update({f"overlay {name} {one}": _sha256(there[one]) if one in there else "" for one in moved})
+        self._after.update({f"overlay {name} {one}": _sha256(content) for one, content in moved.items()})
+        if found is None:
+            self._write("PUT", path, None)
+        # A run that ends between the list and the file leaves a file that is on the list all the same.
+        both = {one: [*([_sha256(there[one])] if one in there else []), _sha256(text)] for one, text in moved.items()}
+        self._file(name, marker, json.dumps({**known, **both}, indent=1, sort_keys=True) + "\n", listed is None)
+        for one, content in moved.items():
+            self._file(name, one, content, one not in there, there.get(one))
+
+    def _file(self, name: str, path: str, content: str, new: bool, before: str | None = None) -> None:
+        """:param before: as it was read, where it is looked at once more."""
+        address = f"overlays/{quote(name, safe='')}/file?path={quote(quote(path, safe=''), safe='')}"
+
+        def last() -> None:
+            if before is not None and self._api.overlay_file(name, path) != before:
+                raise self._moved(f"the file {path} of the overlay {name}")
+
+        sent = self._write("PUT", address, {"content": content}, new=new, last=last)
+        if sent and self._api.overlay_file(name, path) != content:
+            raise self._not_there(f"the file {path} of the overlay {name}")
+
+    # -- both --------------------------------------------------------------------------------------------------
+
+    def _write(
+        self, method: str, path: str, body: Any, *, new: bool = False, last: Callable[[], None] | None = None
+    ) -> bool:
+        return self._api.write(method, path, body, host=self._wanted.host, new=new, last=last)
+
+    def _demand_ours(self, ours: bool, what: str, key: str) -> None:
+        if ours or self._wanted.forced:
+            return
+        raise NotOurs(
+            f"{what} at Warewulf is not as this collection left it, and other nodes may need it as it is",
+            node=self._wanted.host,
+            address=self._api.address,
+            wanted="one that is not there yet, or that stands as it was written from an inventory",
+            seen="another one, which a person has made or changed",
+            do=f"give it another name in {key}, or declare there what stands at Warewulf; or give force_reason, which"
+            " is recorded. Nothing was changed",
+        )
+
+    def _moved(self, what: str) -> Changed:
+        return Changed(
+            f"somebody has changed {what} while it was being written",
+            node=self._wanted.host,
+            address=self._api.address,
+            wanted="it as it was read",
+            seen="another one",
+            do="run again",
+        )
+
+    def _not_there(self, what: str) -> Refused:
+        return Refused(
+            f"Warewulf took {what}, and it does not read as it was sent",
+            node=self._wanted.host,
+            address=self._api.address,
+            wanted="what is declared",
+            seen="something else: somebody else wrote at the same time, or it refuses a value",
+            do="let nobody else write to this server meanwhile, and run again",
+        )
+
+
+def _told(profile: Record) -> Any:
+    """What stands in a profile, but for our tag."""
+    tags = {key: one for key, one in (profile.get("tags") or {}).items() if key != TAG}
+    return fields.spelled({**profile, "tags": tags})
+
+
+def _paths(overlay: Record) -> list[str]:
+    return [f"/{str(one).lstrip('/')}" for one in overlay.get("files") or ()]
+
+
+def _listed(content: str) -> dict[str, list[str]] | None:
+    try:
+        found = json.loads(content)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(found, dict):
+        return None
+    return {str(key): list(map(str, one)) for key, one in found.items() if isinstance(one, list)}
+
+
+def _sha256(content: str) -> str:
+    return hashlib.sha256(content.encode()).hexdigest()

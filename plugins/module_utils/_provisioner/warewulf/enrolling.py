@@ -1,0 +1,111 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A node's record at Warewulf, what it shares with others, and services of the server that must know it. PRIVATE."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Optional
+
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import require
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import (
+    DEPLOYED,
+    READY,
+    Changes,
+    Driver,
+    NodeState,
+    mac,
+)
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import Wanted
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.warewulf import fields, record, tables
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.warewulf.api import Record, WarewulfApi
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.warewulf.configure import (
+    Configured,
+    Entry,
+)
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.warewulf.declared import Declared
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.warewulf.writes import Writes
+
+Enrolled = tuple[NodeState, Changes]
+
+
+class Enrolling:
+    """What is shared comes first, since a record may name it; services are told of a record that stands.
+
+    :param mac_is_free: raises where another node has the card.
+    """
+
+    def __init__(self, driver: Driver, api: WarewulfApi, writes: Writes, mac_is_free: Callable[..., None]) -> None:
+        self._driver, self._api, self._writes, self._mac_is_free = driver, api, writes, mac_is_free
+
+    def enrol(self, wanted: Wanted, node: Optional[NodeState]) -> Enrolled:
+        shared = Declared(self._api, wanted).made()
+        found, own = self._create(wanted) if node is None else self._change(wanted, node)
+        services = self._configure(wanted, found)
+        changes = (shared, own, services)
+        before, after = ({key: one for part in parts for key, one in part.items()} for parts in _apart(changes))
+        return found, Changes(before, after)
+
+    def _change(self, wanted: Wanted, node: NodeState) -> Enrolled:
+        known, wishes = node.raw["node"], record.wishes(wanted)
+        standing = record.standing(known, wanted)
+        after = {key: value for key, value in wishes.items() if standing[key] != value}
+        was, more = self._of_site(wanted, node.id)
+        if not after and not more:
+            return node, Changes()
+        if "hwaddr" in after:
+            self._mac_is_free(wanted, but=node.id)
+        device = record.device_of(known, wanted)
+        told = Changes({**{key: standing[key] for key in after}, **fields.shown(was)}, {**after, **fields.shown(more)})
+
+        def wish(own: Record) -> Record:
+            return fields.written(record.with_fields(record.outdated(own, node.native), after, wanted, device), more)
+
+        # What is in service loses its disks with its next boot, whoever boots it.
+        hard = node.state == DEPLOYED and fields.wipes(more)
+        if not self._writes.change(wanted, node, wish, " ".join(told.after), hard=hard):
+            return node, told
+        return self._driver.reread(node, wanted), told
+
+    def _of_site(self, wanted: Wanted, name: str) -> tuple[fields.Fields, fields.Fields]:
+        if not fields.KNOWN & set(wanted.extras):
+            return {}, {}
+        return fields.differing(self._api.node(name, "/raw") or {}, wanted)
+
+    def _create(self, wanted: Wanted) -> Enrolled:
+        require({"boot_mac": wanted.boot_mac}, "boot_mac", node=wanted.host)
+        name = wanted.key
+        told = {"profiles": ["default"], **record.wishes(wanted)}
+        _before, more = fields.differing({}, wanted)
+        new = record.with_fields({}, told, wanted, record.device_of({}, wanted))
+        new = fields.written(record.with_tags(new, {record.RESTS: record.ENROLLED}), more)
+        saying = f"hwaddr={mac(wanted.boot_mac)}"
+        changes = Changes({}, {**told, **fields.shown(more)})
+        state = NodeState(id="", name=name, native=tables.NO_IMAGE, state=READY)
+        if not self._writes.create(wanted, name, new, saying):
+            return state, changes
+        return self._driver.find(wanted) or state, changes
+
+    # -- services ----------------------------------------------------------------------------------------------
+
+    def _configure(self, wanted: Wanted, node: NodeState) -> Changes:
+        services = Configured(self._driver, wanted.extras, wanted.host)
+        entry = self._entry(wanted, node)
+        lacking = services.lacking(entry)
+        for name in lacking:
+            services.run(name, entry)
+        told = {f"configure {name}": lacks for name, lacks in lacking.items()}
+        return Changes(dict.fromkeys(told, "without it"), told)
+
+    @staticmethod
+    def _entry(wanted: Wanted, node: NodeState) -> Entry:
+        """As the record has it; in check mode there may be none yet."""
+        known: Any = node.raw.get("node") or {}
+        device = record.devices(known).get(record.device_of(known, wanted), {})
+        card = str(device.get("hwaddr") or wanted.boot_mac)
+        return Entry(mac(card), str(device.get("ipaddr") or wanted.extras.get("ipaddr") or ""))
+
+
+def _apart(changes: tuple[Changes, ...]) -> tuple[list[Any], list[Any]]:
+    return [one.before for one in changes], [one.after for one in changes]
