@@ -151,6 +151,15 @@ options:
             sends along are dropped at once.
         type: bool
         default: false
+      dpu_group:
+        description:
+          - Of V(maas), a group for its DPUs, which are hosts of the inventory then. Without it they are left out, and a
+            warning says how many. MAAS has a DPU as a machine of its own since 3.7; it is a card in a node, and no
+            node. C(maas_is_dpu) is true of one.
+          - Also a host of this group is brought up and recycled by no role, unless the option C(driver) of its
+            provisioner says C(is_dpu). Leave the group out of patterns such as V(all).
+        type: str
+        version_added: "0.1.0"
       timeout:
         description: Of V(maas), seconds for one answer. A thousand machines take MAAS 40 s.
         type: float
@@ -430,8 +439,8 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
         self.load_cache_plugin()
         try:
             self._refuse_unknown(config)
-            for name, variables in self._hosts(path, cache):
-                self._add(name, variables)
+            for name, variables, groups in self._hosts(path, cache):
+                self._add(name, variables, groups)
         except FleetError as exc:
             # The whole story is in the message; a chain of causes would tell it three times.
             raise AnsibleParserError(_shown(f"{path}: {_OPTION.sub(_of_source, str(exc))}")) from None
@@ -459,7 +468,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
 
     # -- reading -----------------------------------------------------------------------------------------------
 
-    def _hosts(self, path: str, cache: bool) -> list[tuple[str, dict[str, Any]]]:
+    def _hosts(self, path: str, cache: bool) -> list[tuple[str, dict[str, Any], list[str]]]:
         """All of them before the first is added, so that a mistake in the last leaves no half inventory."""
         sources = self.get_option("sources")
         if not sources:
@@ -473,9 +482,13 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
             told = f"{len(left_out)} row(s) match no machine of an earlier source, such as {left_out[0].where}"
             self.display.v(_shown(told))
         hosts: dict[str, tuple[Machine, dict[str, Any]]] = {}
+        dpus = []
         for machine in machines:
             variables = machine.variables()
             if not self._wanted(machine, variables):
+                continue
+            if machine.dpu and not machine.groups:
+                dpus.append(machine)
                 continue
             name = self._name(machine, variables)
             if name in hosts:
@@ -489,7 +502,10 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
         if alone:
             told = f"{len(alone)} machine(s) match no row of a list with join_only, and lack what stands there, such as"
             self.display.warning(_shown(f"{path}: {told} {alone[0].where} ({known_by(alone[0])})"))
-        return [(name, variables) for name, (_machine, variables) in hosts.items()]
+        if dpus:
+            told = f"{len(dpus)} machine(s) are DPUs, which are no nodes, and are left out (dpu_group), such as"
+            self.display.warning(_shown(f"{path}: {told} {dpus[0].where}"))
+        return [(name, variables, machine.groups) for name, (machine, variables) in hosts.items()]
 
     def _source(self, source: Any, number: int, path: str, cache: bool) -> list[Record]:
         kind = check_source(source, number)
@@ -519,8 +535,8 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
         """Like any inventory's cache: asked for by the option, refused by --flush-cache, ended by its timeout."""
         if not self.get_option("cache"):
             return list(read())
-        # Answers of before control variables were asked for by name, or kept as structures, are no answer to this.
-        public = {"": 3, **{key: value for key, value in options.items() if key not in SECRETS}}
+        # None of before control variables were asked for by name, of structures, or in which a DPU is like a node.
+        public = {"": 4, **{key: value for key, value in options.items() if key not in SECRETS}}
         digest = hashlib.sha256(json.dumps(public, sort_keys=True, default=str).encode()).hexdigest()[:16]
         key = f"{self.get_cache_key(path)}_{digest}"
         if cache:
@@ -570,8 +586,10 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
 
     # -- adding ------------------------------------------------------------------------------------------------
 
-    def _add(self, name: str, variables: dict[str, Any]) -> None:
+    def _add(self, name: str, variables: dict[str, Any], groups: list[str]) -> None:
         self.inventory.add_host(name)
+        for group in groups:
+            self.inventory.add_host(name, group=self.inventory.add_group(group))
         for key, value in variables.items():
             self.inventory.set_variable(name, key, for_a_run(value))
         host = self.inventory.get_host(name)

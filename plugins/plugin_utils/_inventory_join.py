@@ -38,6 +38,16 @@ class Machine:
     def name(self) -> str:
         return next((record.name for record in self.records if record.name), "")
 
+    @property
+    def dpu(self) -> bool:
+        """Also where a list has it: whoever else tells of it cannot know."""
+        return any(record.dpu for record in self.records)
+
+    @property
+    def groups(self) -> list[str]:
+        """What its sources name for it besides what the file's expressions do."""
+        return list(dict.fromkeys(record.group for record in self.records if record.group))
+
     def variables(self) -> dict[str, Any]:
         """The first source that knows a variable decides it.
 

@@ -9,8 +9,10 @@ needed before the next is asked for, machines whose ids are known are asked for 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _excerpt as excerpt
@@ -35,6 +37,8 @@ FILTERS = frozenset(
         "not_in_zone", "pool", "not_in_pool", "owner", "power_state", "system_id", "fabrics", "vlans", "subnets",
     }
 )  # fmt: skip
+#: What ansible-core takes as a group without a word, and does not mean all hosts by.
+_GROUP = re.compile(r"(?!(?:all|ungrouped)\Z)[A-Za-z_][A-Za-z0-9_]*\Z")
 #: MAAS's power driver: our protocol.
 BMCS = {"redfish": "redfish", "ipmi": "ipmi"}
 
@@ -48,6 +52,9 @@ def read_maas(options: Mapping[str, Any], *, where: str, fields: Fields, control
     unknown = sorted(set(filters) - FILTERS)
     if unknown:
         raise ConfigError(f"MAAS has no filter {', '.join(unknown)}", node=where, wanted=", ".join(sorted(FILTERS)))
+    group = str(options.get("dpu_group") or "")
+    if group and not _GROUP.match(group):
+        raise ConfigError("dpu_group: the name of a group is wanted", node=where, seen=group)
     api = MaasApi(
         {
             "provisioner_url": options.get("url"),
@@ -64,7 +71,8 @@ def read_maas(options: Mapping[str, Any], *, where: str, fields: Fields, control
     try:
         power = _power(api) if options.get("bmc") else {}
         found = _blocks(api, list(power), filters, cut) if power else cut(api.machines(_query(filters)))
-        return [fields.fill(_controlled(machine, power, where, control), machine["picked"]) for machine in found]
+        told = [fields.fill(_controlled(machine, power, where, control), machine["picked"]) for machine in found]
+        return [replace(one, group=group) if one.dpu else one for one in told]
     finally:
         api.close()
 
@@ -168,6 +176,7 @@ def _record(machine: Mapping[str, Any], power: Mapping[str, Mapping[str, str]], 
         maas_osystem=machine.get("osystem"),
         maas_distro_series=machine.get("distro_series"),
         maas_ip_addresses=list(machine.get("ip_addresses") or []),
+        maas_is_dpu=_is_dpu(machine),
     )
     return Record(
         where=_place(machine, where),
@@ -176,7 +185,13 @@ def _record(machine: Mapping[str, Any], power: Mapping[str, Mapping[str, str]], 
         system_uuid=system_uuid,
         macs=sorted({*record.macs(address or "" for address in machine["macs"]), *boot}),
         variables=variables,
+        dpu=_is_dpu(machine),
     )
+
+
+def _is_dpu(machine: Mapping[str, Any]) -> bool:
+    """MAAS says so since 3.7."""
+    return machine.get("is_dpu") is True
 
 
 def _bmc(power_type: str, power: Mapping[str, str]) -> dict[str, Any]:

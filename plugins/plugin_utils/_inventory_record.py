@@ -56,6 +56,8 @@ class Record:
     """where: what a person finds the row by. name: the source's name for it, which identifies nothing.
 
     variables: host variables; None and empty strings are left out of the inventory.
+    dpu: a card within a node that its source has as a machine of its own. It is no node, and left out unless its source
+    names a group for it.
     """
 
     where: str
@@ -64,6 +66,8 @@ class Record:
     system_uuid: str = ""
     macs: list[str] = field(default_factory=list)
     variables: dict[str, Any] = field(default_factory=dict)
+    dpu: bool = False
+    group: str = ""
 
     def identities(self) -> list[tuple[str, str]]:
         """What identifies it, strongest first."""

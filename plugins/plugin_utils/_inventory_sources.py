@@ -112,7 +112,7 @@ KINDS: dict[str, Kind] = {
     ),
     "maas": Kind(
         _maas,
-        frozenset({"url", "api_key", "ca_path", "query", "bmc", "timeout", "control_variables"}),
+        frozenset({"url", "api_key", "ca_path", "query", "bmc", "timeout", "control_variables", "dpu_group"}),
         {name: f"maas_{name}" for name in ("url", "api_key", "ca_path")},
     ),
     "netbox": Kind(

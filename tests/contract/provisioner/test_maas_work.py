@@ -170,6 +170,21 @@ def test_a_dpu_is_arm64_and_never_erased_and_keeps_its_power(maas: Any) -> None:
     assert maas.machine(options["name"]).power_state == "on"
 
 
+def test_a_dpu_that_the_inventory_has_as_a_node_is_led_nowhere(maas: Any) -> None:
+    """Whichever way it came into the inventory; and it is told before anything is written, of it alone."""
+    options, other = ready(maas), ready(maas)
+    card = maas.machine(options["name"])
+    card.is_dpu = True
+    given = {**options, "image": maas.image(), "deploy_id": "41"}
+    maas.proxy.forget()
+    for state, check in (("deployed", True), ("deployed", False), ("inspected", False), ("tested", False)):
+        with pytest.raises(ConfigError, match="has this machine as a DPU"):
+            lead(given, state, check=check)
+    told = await_all(maas, "deployed", given, {**other, "image": maas.image(), "deploy_id": "42"})["verdicts"]
+    assert "as a DPU" in told[options["name"]]["reason"] and told[other["name"]]["ok"]
+    assert not [one for one in maas.proxy.writes if card.system_id in one.path]
+
+
 def test_our_own_lock_lets_no_mark_be_written_and_that_is_told(maas: Any) -> None:
     options = deployed(maas)
     lead(options, "maintenance", run_id="r1", known_runs=["r1"])

@@ -128,3 +128,43 @@ def test_fields_of_a_site_see_the_whole_machine(fleet: Any, maas: Any) -> None:
         assert one["gpufleet_failure_domain"] == "row-a" and one["cards"] == 2
         assert "board" not in one or one["board"] is None
         assert one["gpufleet_serial"] == "ABC0001"
+
+
+def _dpu(maas: Any) -> None:
+    card = maas.store.machines["abc3"]
+    card.is_dpu, card.architecture, card.hostname = True, "arm64/generic", "gpu001-dpu"
+
+
+def test_a_dpu_is_no_node_and_that_is_told(fleet: Any, maas: Any) -> None:
+    """In the whole list, in blocks by id, out of a cache, and where a list names it as a server."""
+    _dpu(maas)
+    fleet.write("servers.csv", "name,serial\ngpu001,ABC0001\ncard,ABC0003\n")
+    cached = {"cache": True, "cache_plugin": "ansible.builtin.jsonfile", "cache_connection": str(fleet.folder / "kept")}
+    source = {"type": "maas", "url": maas.url}
+    for sources, options in (
+        ([source], {}),
+        ([{**source, "bmc": True}], {}),
+        ([source], cached),
+        ([source], cached),
+        ([{"type": "csv", "path": "servers.csv"}, source], {}),
+        ([{"type": "csv", "path": "servers.csv"}, {**source, "join_only": True}], {}),
+    ):
+        fleet.configure(*sources, **options)
+        answer = fleet.ask()
+        assert set(answer.hosts) <= {"gpu001", "gpu002"} and "gpu001" in answer.hosts
+        assert "1 machine(s) are DPUs, which are no nodes, and are left out" in answer.errors
+        assert "gpu001-dpu (abc3)" in answer.errors
+    fleet.configure(source, filters=[{"exclude": "maas_is_dpu"}])
+    answer = fleet.ask()
+    assert sorted(answer.hosts) == ["gpu001", "gpu002"] and "DPU" not in answer.errors
+
+
+def test_a_group_that_a_site_names_has_the_dpus(fleet: Any, maas: Any) -> None:
+    _dpu(maas)
+    fleet.configure({"type": "maas", "url": maas.url, "dpu_group": "dpus"}, groups={"nodes": "not maas_is_dpu"})
+    answer = fleet.ask()
+    assert answer.data["dpus"]["hosts"] == ["gpu001-dpu"] and answer.data["nodes"]["hosts"] == ["gpu001", "gpu002"]
+    assert answer.hosts["gpu001-dpu"]["maas_is_dpu"] is True and "DPU" not in answer.errors
+    for name in ("all", "ungrouped", "d p u", "3"):
+        fleet.configure({"type": "maas", "url": maas.url, "dpu_group": name})
+        assert "dpu_group: the name of a group is wanted" in fleet.ask(ok=False).errors

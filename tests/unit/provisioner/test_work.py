@@ -156,4 +156,7 @@ def test_marks_of_maas() -> None:
     assert isinstance(marks.not_given({"tag_names": ["a"]}, ["a", "b"]), NotProven)
     assert isinstance(marks.not_erasable({"is_dpu": True}), Unsupported)
     assert marks.not_erasable({"is_dpu": False}) is None and marks.not_erasable({}) is None
+    card = {"is_dpu": True, "hostname": "gpu001-dpu", "system_id": "abc3"}
+    assert isinstance(marks.undeclared(card, {}), ConfigError)
+    assert marks.undeclared(card, {"is_dpu": True}) is None and marks.undeclared({}, {}) is None
     assert marks.as_dpu({"is_dpu": "false"}) == [] and marks.as_dpu({"is_dpu": True}) == [("is_dpu", "true")]

@@ -203,7 +203,7 @@ class MaasDriver(MaasReader):
         return f"{super().begun(node)}/{node.raw.get('current_testing_result_id')}"
 
     def undeployable(self, wanted: Wanted, node: NodeState | None) -> FleetError | None:
-        odd = record.odd_keys(wanted.annotations)
+        odd = record.odd_keys(wanted.annotations) or marks.undeclared(node.raw if node else {}, wanted.extras)
         if odd is not None:
             return odd
         resources = images.listed(self.api)
@@ -230,6 +230,7 @@ class MaasDriver(MaasReader):
 
     def start(self, step: str, node: NodeState, wanted: Wanted) -> None:
         fields = _FIELDS[step](self, wanted) if step in _FIELDS else []
+        self._no(wanted, marks.undeclared(node.raw, wanted.extras))
         self._no(wanted, marks.not_erasable(node.raw) if step == tables.RELEASE and wanted.erase else None)
         if step == tables.DEPLOY:  # right before the order: what lies at MAAS may be another file by now
             self._no(wanted, self.undeployable(wanted, node))

@@ -91,6 +91,18 @@ def no_dpu(extras: Mapping[str, Any], architecture: str) -> FleetError | None:
     )
 
 
+def undeclared(raw: Mapping[str, Any], extras: Mapping[str, Any]) -> FleetError | None:
+    """Why this machine is not led on as a node: MAAS has it as a DPU, and the inventory does not; else None."""
+    if not raw.get("is_dpu") or _is_dpu(extras):
+        return None
+    return ConfigError(
+        "MAAS has this machine as a DPU, and the inventory says nothing of it",
+        wanted="a node, or is_dpu in the option driver",
+        seen=f"is_dpu of {raw.get('hostname')} ({raw.get('system_id')})",
+        do="take it out of the inventory, or say is_dpu in the option driver; nothing was changed",
+    )
+
+
 def overridden(raw: Mapping[str, Any], wanted: Wanted) -> bool:
     """Has a person said that a machine which failed its tests goes on, and why?
 

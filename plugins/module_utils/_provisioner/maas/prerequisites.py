@@ -26,7 +26,7 @@ def lacking(api: MaasApi, nodes: Nodes, asked: Asked) -> Iterator[tuple[str, Fle
         if node is None and user.get("is_superuser") is False:
             yield wanted.host, may_not(api.address, str(user.get("username") or ""))
         kind = (node.raw.get("architecture") if node else "") or record.architecture(wanted)
-        key = repr((wanted.image, wanted.extras, kind))
+        key = repr((wanted.image, wanted.extras, kind, node.id if node and node.raw.get("is_dpu") else ""))
         if key not in known:
             known[key] = asked(wanted, node)
         why = known[key]
