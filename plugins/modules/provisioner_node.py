@@ -150,8 +150,10 @@ options:
         C(instance_info) that say which bytes are deployed (C(kernel), C(ramdisk), C(boot_iso), C(stage2),
         C(ks_template), and each C(image_*) but C(image_download_source) and C(image_request_authorization*)) are taken
         only with O(force_reason), since no M(gpufleet.baremetal.image_verify) has seen them.
-      - For Ironic also C(traits), which the node gets besides those that it has, and by which deploy templates and
-        runbooks are given to it; C(clean_steps) and C(service_steps), lists of mappings with C(interface), C(step) and
+      - For Ironic also C(traits), which the node gets besides those that it has, and by which it takes runbooks. With
+        each deployment they are written into C(instance_info) as well, so that the steps of the deploy templates of
+        these names run; a template with steps of the interface C(deploy) is taken only with O(force_reason).
+      - For Ironic C(clean_steps) and C(service_steps), lists of mappings with C(interface), C(step) and
         C(args), or C(runbook), the name of one there, for V(cleaned) and V(serviced); C(disable_ramdisk) for
         V(cleaned); and C(deploy_steps), which go with a deployment. Those of the interface C(deploy) are taken only
         with O(force_reason).

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import base64
+import os
 import socket
 import subprocess
 import time
@@ -15,6 +16,14 @@ from pathlib import Path
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 VENV = CHECKOUT / "build" / "venv" / "rack"
+#: A hardware type of ours, as a vendor's package brings one.
+STEPS = Path(__file__).with_name("ironic_steps")
+ENTRY_POINTS = """
+[ironic.hardware.types]
+fake-steps = gpufleet_steps:StepHardware
+[ironic.hardware.interfaces.bios]
+fake-steps = gpufleet_steps:StepBIOS
+"""
 USER = "admin"
 PASSWORD = "ironic-Pa55word"
 
@@ -29,8 +38,8 @@ use_stderr = true
 rpc_transport = none
 tempdir = {home}
 minimum_memory_warning_only = true
-enabled_hardware_types = fake-hardware,redfish,ipmi
-enabled_bios_interfaces = fake,no-bios,redfish
+enabled_hardware_types = fake-hardware,fake-steps,redfish,ipmi
+enabled_bios_interfaces = fake,fake-steps,no-bios,redfish
 enabled_boot_interfaces = fake,ipxe,pxe,redfish-virtual-media
 enabled_console_interfaces = fake,no-console
 enabled_deploy_interfaces = fake,direct,ramdisk
@@ -96,6 +105,10 @@ class IronicServer:
     def start(self, timeout: float = 90.0) -> None:
         for folder in ("http", "lock"):
             (self.home / folder).mkdir(parents=True, exist_ok=True)
+        package = self.home / "packages" / "gpufleet_steps-1.dist-info"
+        package.mkdir(parents=True, exist_ok=True)
+        (package / "METADATA").write_text("Metadata-Version: 2.1\nName: gpufleet-steps\nVersion: 1\n", encoding="ascii")
+        (package / "entry_points.txt").write_text(ENTRY_POINTS, encoding="ascii")
         config = self.home / "ironic.conf"
         config.write_text(CONFIG.format(home=self.home, port=self.port, url=self.url), encoding="utf-8")
         line = subprocess.run(
@@ -119,8 +132,9 @@ class IronicServer:
     def go_on(self, timeout: float = 90.0) -> None:
         """With what it knows, as after a restart."""
         argv = ["--config-file", str(self.home / "ironic.conf")]
+        env = {**os.environ, "PYTHONPATH": f"{self.home / 'packages'}:{STEPS}"}
         with open(self.home / "ironic.log", "ab") as log:
-            self._process = subprocess.Popen([str(VENV / "bin" / "ironic"), *argv], stdout=log, stderr=log)
+            self._process = subprocess.Popen([str(VENV / "bin" / "ironic"), *argv], stdout=log, stderr=log, env=env)
         self._await(timeout)
 
     def ended(self) -> None:

@@ -109,6 +109,57 @@ def test_steps_of_a_deployment_go_with_it_and_none_of_them_writes_the_image(iron
     assert order["deploy_steps"] == [{**BIOS, "priority": 150}]
 
 
+def _template(ironic: Any, name: str, *steps: dict[str, Any]) -> str:
+    ironic.ask("POST", "/deploy_templates", {"name": name, "steps": list(steps)})
+    return name
+
+
+def _deployed_with(ironic: Any, options: dict[str, Any], deploy_id: str, **extras: Any) -> Any:
+    given = {**options, "image": ironic.image(), "deploy_id": deploy_id, **_with(ironic, **extras)}
+    lead(given, "deployed", redeploy=True)
+    assert await_all(ironic, "deployed", given)["verdicts"][options["name"]]["ok"]
+    return ironic.ask("GET", f"/nodes/{options['name']}")
+
+
+def _numa(ironic: Any, name: str) -> Any:
+    """To what the BIOS of a node was set last: only a step sets it."""
+    return (ironic.ask("GET", f"/nodes/{name}/bios").get("bios") or [{}])[0].get("value")
+
+
+def test_the_steps_of_a_traits_deploy_template_run_with_each_deployment(ironic: Any) -> None:
+    name = _template(ironic, "CUSTOM_GPUFLEET_NUMA", {**BIOS, "priority": 150})
+    ironic_steps = {**_with(ironic)["driver"], "driver": "fake-steps"}
+    options = {**ironic.new(), "driver": ironic_steps}
+    lead(options, "ready")
+    assert await_all(ironic, "ready", options)["verdicts"][options["name"]]["ok"]
+    extras = {"driver": "fake-steps", "traits": ["CUSTOM_H100", name]}
+    seen = _deployed_with(ironic, options, "41", driver="fake-steps")
+    assert _numa(ironic, options["name"]) is None and "traits" not in seen["instance_info"]
+    seen = _deployed_with(ironic, options, "42", **extras)
+    assert _numa(ironic, options["name"]) == "nps4"
+    assert seen["instance_info"]["traits"] == ["CUSTOM_GPUFLEET_NUMA", "CUSTOM_H100"]
+    given = {**options, "image": ironic.image(), "deploy_id": "42", **_with(ironic, driver="fake-steps", traits=[])}
+    assert not lead(given, "deployed")["changed"], "traits alone are no other image"
+    lead(options, "released")
+    assert await_all(ironic, "released", options)["verdicts"][options["name"]]["ok"]
+    assert not ironic.ask("GET", f"/nodes/{options['name']}")["instance_info"]
+    other = {**BIOS, "priority": 150, "args": {"settings": [{"name": "numa", "value": "nps1"}]}}
+    ironic.ask("PATCH", f"/deploy_templates/{name}", [{"op": "replace", "path": "/steps", "value": [other]}])
+    _deployed_with(ironic, options, "43", **extras)
+    assert _numa(ironic, options["name"]) == "nps1", "also after what an undeploy took"
+
+
+def test_a_template_that_writes_the_image_takes_a_reason(ironic: Any) -> None:
+    own = {"interface": "deploy", "step": "write_image", "priority": 80, "args": {}}
+    name = _template(ironic, "CUSTOM_GPUFLEET_OTHER", own)
+    options = {**ready(ironic), "image": ironic.image(), **_with(ironic, traits=[name])}
+    for check in (True, False):
+        with pytest.raises(Refused, match="CUSTOM_GPUFLEET_OTHER"):
+            lead(options, "deployed", check=check)
+    assert ironic.proxy.writes == []
+    assert lead(options, "deployed", check=True, force_reason="its step is the site's own")["step"] == "deploy"
+
+
 def test_what_a_person_holds_in_a_step_is_told_and_left(ironic: Any) -> None:
     options = ready(ironic)
     ironic.set_state(options["name"], "clean hold", "manageable")

@@ -22,6 +22,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.co
     mac,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ironic import record, tables, work
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ironic import templates as of_site
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ironic.find import IronicReader
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ironic.prerequisites import lacking
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ironic.words import without_arguments
@@ -62,17 +63,30 @@ class IronicDriver(IronicReader):
         return node, self._with_traits(wanted, node, changes)
 
     def _with_traits(self, wanted: Wanted, node: NodeState, changes: Changes) -> Changes:
-        """By its traits a node is given deploy templates and runbooks."""
+        """By its traits a node takes runbooks, and may be given deploy of_site."""
         lacking = record.lacking_traits(node.raw, wanted.extras)
         if not lacking:
             return changes
         if node.native in tables.RECORD_LOCKED:
             return Changes(changes.before, changes.after, (*changes.deferred, "traits"))
-        for trait in lacking if node.id else ():
-            path = f"/nodes/{node.id}/traits/{trait}"
-            self.api.write("PUT", path, body=None, saying="", host=wanted.host)
+        self._give_traits(wanted, node, lacking)
         before = {**changes.before, "traits": list(node.raw.get("traits") or [])}
         return Changes(before, {**changes.after, "traits": [*before["traits"], *lacking]}, changes.deferred)
+
+    def _give_traits(self, wanted: Wanted, node: NodeState, traits: Sequence[str]) -> None:
+        for trait in traits if node.id else ():
+            path = f"/nodes/{node.id}/traits/{trait}"
+            self.api.write("PUT", path, body=None, saying="", host=wanted.host)
+
+    def _templates(self, wanted: Wanted, node: NodeState) -> dict[str, Any]:
+        """What of instance_info has the deploy templates of the site's traits go with a deployment. The node must have
+        them by then, and what a batch is told of it does not say."""
+        traits = of_site.asked(wanted.extras)
+        if not traits:
+            return {}
+        there = self.api.get(f"/nodes/{node.id}/{of_site.TRAITS}") or {}
+        self._give_traits(wanted, node, record.lacking_traits(there, wanted.extras))
+        return {of_site.TRAITS: traits}
 
     def _create(self, wanted: Wanted) -> tuple[NodeState, Changes]:
         if "driver" not in wanted.extras:
@@ -176,7 +190,8 @@ class IronicDriver(IronicReader):
         }
 
     def undeployable(self, wanted: Wanted, node: NodeState | None) -> FleetError | None:
-        return record.undeployable(wanted.image) if wanted.image is not None else None
+        flaw = record.undeployable(wanted.image) if wanted.image is not None else None
+        return flaw or of_site.writing(self.api, wanted)
 
     def other_bytes(self, wanted: Wanted) -> str:
         keys = record.own_image_keys(wanted.extras)
@@ -301,7 +316,7 @@ class IronicDriver(IronicReader):
         if image is None:
             require({"image": None}, "image", node=wanted.host)
             return
-        info = record.instance_info(image, wanted.extras, wanted.host)
+        info = {**record.instance_info(image, wanted.extras, wanted.host), **self._templates(wanted, node)}
         current = node.raw.get("instance_info") or {}
         # Whatever else stands there was written by somebody else, or for another image.
         operations = record.patch(current, {**dict.fromkeys(current), **info}, under="/instance_info")

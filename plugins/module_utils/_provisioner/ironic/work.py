@@ -26,7 +26,7 @@ KEYS = frozenset({RUNBOOK, DEPLOY_STEPS, _DISABLE, *_STEPS.values()})
 #: Each of them says what is to be done where.
 _OWED = ("interface", "step")
 #: Its steps write the image.
-_WRITES = "deploy"
+WRITES = "deploy"
 
 
 def order(step: str, wanted: Wanted) -> tuple[dict[str, Any], str]:
@@ -75,7 +75,7 @@ def _words(key: str, value: Any) -> str:
 def writes_an_image(extras: Mapping[str, Any]) -> str:
     """Steps of the interface that writes the image put something of their own beside it, or in its place."""
     steps = [one for one in extras.get(DEPLOY_STEPS) or () if isinstance(one, Mapping)]
-    own = [str(one.get(_OWED[1])) for one in steps if one.get(_OWED[0]) == _WRITES]
+    own = [str(one.get(_OWED[1])) for one in steps if one.get(_OWED[0]) == WRITES]
     return f"driver.{DEPLOY_STEPS} has steps that write it: {', '.join(own)}" if own else ""
 
 
