@@ -56,6 +56,8 @@ class Config:
     tags: tuple[str, ...] = ()
     #: tags whose machines MAAS works out itself, by their definitions
     definitions: dict[str, str] = field(default_factory=dict)
+    #: the oldest kernel of what is entered without one
+    default_min_hwe_kernel: str = ""
     #: its DNS domains, the default one first
     domains: tuple[str, ...] = ("maas",)
 

@@ -17,6 +17,7 @@ from .config import Config, User
 from .hardware import BmcError, bmc_of
 from .jobs import Jobs
 from .params import Form
+from .records import KERNELS
 from .store import Machine
 
 
@@ -32,9 +33,6 @@ class Site:
         custom = [f"custom/{name.rpartition('/')[2]}" for name in self.config.images]
         return ["", *sorted([*custom, *ubuntu])]
 
-
-#: Kernels of what is deployed here.
-_KERNELS = ("ga-22.04", "hwe-22.04", "ga-24.04", "hwe-24.04")
 
 Operation = Callable[[Machine, User, Form, Site], Any]
 
@@ -91,9 +89,13 @@ def deploy(machine: Machine, user: User, form: Form, site: Site) -> None:
         form.string_bool("enable_hw_sync"),
         form.get("hwe_kernel"),
     )
-    if kernel and kernel not in _KERNELS:
+    if kernel and kernel not in KERNELS:
         where = f"{full or 'ubuntu/noble'} on {machine.architecture}"
         raise AnswerError(Answer.text(400, f"{kernel} is not available for {where}."))
+    least = machine.min_hwe_kernel
+    if kernel and least and KERNELS.index(kernel) < KERNELS.index(least):
+        text = f"chosen kernel ({kernel}) is older than minimal kernel required by the machine ({least})."
+        raise AnswerError(Answer.form_error({"hwe_kernel": [text]}))
     if machine.hostname in site.config.no_rack:  # the whole call is taken back; an allocation before it stays
         raise AnswerError(Answer.text(500, f"Error determining BMC task queue for machine {machine.system_id}"))
     machine.ephemeral_deploy, machine.enable_hw_sync = ephemeral, sync

@@ -20,6 +20,8 @@ from .store import Machine
 
 _CHOICE = "Select a valid choice. That choice is not one of the available choices."
 _NO_CARDS = "Can't set power type to {}. A node needs network interfaces for it: without network interfaces it is none."
+#: Kernels of what is deployed here, the oldest first.
+KERNELS = ("ga-20.04", "ga-22.04", "hwe-22.04", "ga-24.04", "hwe-24.04")
 #: Power type -> the parameters that it needs, and those that it knows besides.
 _POWER: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "manual": ((), ()),
@@ -114,6 +116,7 @@ def create(form: Form, config: Config, system_id: str, machines: Collection[Mach
     if machine.is_dpu and not architecture.startswith("arm64/"):
         text = "Invalid DPU architecture provided. Only 'arm64' architecture is supported."
         raise AnswerError(Answer.form_error({"architecture": [text]}))
+    machine.min_hwe_kernel = config.default_min_hwe_kernel
     change(machine, form, config, machines)
     return machine
 
@@ -128,9 +131,9 @@ def change(machine: Machine, form: Form, config: Config, machines: Collection[Ma
 def _changed(machine: Machine, form: Form, config: Config, machines: Collection[Machine]) -> None:
     if form.get("hostname"):
         _rename(machine, form.get("hostname"), config, {one.hostname for one in machines})
-    for key in ("description", "min_hwe_kernel"):
-        if form.has(key):
-            setattr(machine, key, form.get(key))
+    if form.has("description"):
+        machine.description = form.get("description")
+    _least_kernel(machine, form)
     for key, known in (
         ("pool", _known(config, "pools")),
         ("zone", _known(config, "zones")),
@@ -151,6 +154,18 @@ def _changed(machine: Machine, form: Form, config: Config, machines: Collection[
     machine.power_parameters.update(parameters)
     if form.has("power_type") or parameters:
         check_power(machine, skip=form.get("power_parameters_skip_check").lower() == "true")
+
+
+def _least_kernel(machine: Machine, form: Form) -> None:
+    """One of those that there are; a DPU's is by default, and at least, hwe-22.04."""
+    wished = form.get("min_hwe_kernel") or machine.min_hwe_kernel
+    if wished and wished not in KERNELS:
+        text = f'No kernel matches ">={wished}" requirement.'
+        raise AnswerError(Answer.form_error({"min_hwe_kernel": [text]}))
+    if machine.is_dpu and KERNELS.index(wished or "hwe-22.04") < KERNELS.index("hwe-22.04"):
+        text = f"Invalid minimum {wished} DPU kernel used. Only 'hwe-22.04' or newer are supported."
+        raise AnswerError(Answer.form_error({"__all__": [text]}))
+    machine.min_hwe_kernel = wished or ("hwe-22.04" if machine.is_dpu else "")
 
 
 def _architecture(form: Form, config: Config) -> str:

@@ -170,6 +170,44 @@ def test_a_dpu_is_arm64_and_never_erased_and_keeps_its_power(maas: Any) -> None:
     assert maas.machine(options["name"]).power_state == "on"
 
 
+def test_a_dpu_is_entered_with_a_kernel_that_maas_takes_for_one(maas: Any) -> None:
+    """Also where the site has set an older one for whatever is entered, with which MAAS refuses it."""
+    options = {**maas.new(), "driver": {"is_dpu": True}, "properties": {"cpu_arch": "aarch64"}}
+    with pytest.raises(ConfigError, match="no DPU of such a kernel"):
+        lead({**options, "driver": {"is_dpu": True, "min_hwe_kernel": "ga-22.04"}}, "enrolled")
+    assert maas.proxy.writes == []
+    with patched((maas.server.config, "default_min_hwe_kernel", "ga-22.04")):
+        assert lead(options, "enrolled", check=True)["after"]["min_hwe_kernel"] == "hwe-22.04"
+        assert lead(options, "enrolled")["after"]["min_hwe_kernel"] == "hwe-22.04"
+    assert maas.machine(options["name"]).min_hwe_kernel == "hwe-22.04"
+    newer = {**options, "driver": {"is_dpu": True, "min_hwe_kernel": "hwe-24.04"}}
+    told = lead(newer, "enrolled")
+    assert told["before"]["min_hwe_kernel"] == "hwe-22.04" and told["after"]["min_hwe_kernel"] == "hwe-24.04"
+    assert not lead(newer, "enrolled")["changed"] and not lead(options, "enrolled")["changed"], "a newer one stays"
+    with pytest.raises(Refused, match="No kernel matches"):
+        lead({**options, "driver": {"is_dpu": True, "min_hwe_kernel": "hwe-99.04"}}, "enrolled")
+    plain = {**maas.new(), "driver": {"min_hwe_kernel": "ga-24.04"}}
+    lead(plain, "enrolled")
+    assert maas.machine(plain["name"]).min_hwe_kernel == "ga-24.04", "of any machine, where the site says so"
+
+
+def test_a_dpu_boots_while_the_machine_that_it_is_in_is_on(maas: Any) -> None:
+    host = deployed(maas)
+    driver = {"is_dpu": True, "dpu_host": host["name"]}
+    options = {**maas.new(), "driver": driver, "properties": {"cpu_arch": "aarch64"}}
+    lead(host, "powered_off")
+    lead(options, "enrolled")
+    maas.proxy.forget()
+    for given, seen in ((options, "its power is off"), ({**options, "driver": {**driver, "dpu_host": "gone"}}, "gone")):
+        with pytest.raises(Refused, match="from the machine that it is in") as refused:
+            lead(given, "ready")
+        assert seen in str(refused.value)
+    assert [one for one in maas.proxy.writes if "op=" in one.query] == []
+    lead(host, "powered_on")
+    lead(options, "ready")
+    assert await_all(maas, "ready", options)["verdicts"][options["name"]]["ok"]
+
+
 def test_a_dpu_that_the_inventory_has_as_a_node_is_led_nowhere(maas: Any) -> None:
     """Whichever way it came into the inventory; and it is told before anything is written, of it alone."""
     options, other = ready(maas), ready(maas)

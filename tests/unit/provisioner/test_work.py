@@ -12,6 +12,7 @@ import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
     ConfigError,
     NotProven,
+    Refused,
     Unsupported,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import contract as c
@@ -156,6 +157,15 @@ def test_marks_of_maas() -> None:
     assert isinstance(marks.not_given({"tag_names": ["a"]}, ["a", "b"]), NotProven)
     assert isinstance(marks.not_erasable({"is_dpu": True}), Unsupported)
     assert marks.not_erasable({"is_dpu": False}) is None and marks.not_erasable({}) is None
+    assert marks.kernel({"is_dpu": True}, {}) == {"min_hwe_kernel": "hwe-22.04"} and marks.kernel({}, {}) == {}
+    assert marks.kernel({"is_dpu": True}, {"min_hwe_kernel": "hwe-24.04"}) == {}
+    assert marks.kernel({"min_hwe_kernel": "ga-24.04"}, {}) == {"min_hwe_kernel": "ga-24.04"}
+    for name, taken in (("ga-22.04", False), ("hwe-20.04", False), ("hwe-22.04-edge", True), ("ga-24.04", True)):
+        given = {"is_dpu": True, "min_hwe_kernel": name}
+        assert (marks.no_dpu(given, "arm64/generic") is None) == taken
+    assert isinstance(marks.without_power("gpu001", "off", "maas"), Refused)
+    assert isinstance(marks.without_power("gpu001", None, "maas"), Refused)
+    assert marks.without_power("gpu001", "on", "maas") is None
     card = {"is_dpu": True, "hostname": "gpu001-dpu", "system_id": "abc3"}
     assert isinstance(marks.undeclared(card, {}), ConfigError)
     assert marks.undeclared(card, {"is_dpu": True}) is None and marks.undeclared({}, {}) is None

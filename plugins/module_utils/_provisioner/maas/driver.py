@@ -85,6 +85,7 @@ class MaasDriver(MaasReader):
             "architecture": record.architecture(wanted),
             "mac_addresses": mac(wanted.boot_mac),
             "power_type": record.power_type(wanted),
+            **marks.kernel(wanted.extras, {}),
         }
         if domain and not wanted.properties.get("domain") and domain in self._domains():
             plain["domain"] = domain
@@ -116,7 +117,7 @@ class MaasDriver(MaasReader):
         if node.raw.get("status") == tables.NEW and node.name != name and not SYSTEM_ID.fullmatch(wanted.key):
             before["hostname"], after["hostname"] = node.name, name
             fields.append(("hostname", name))
-        for field, value in record.fields(wanted).items():
+        for field, value in {**record.fields(wanted), **marks.kernel(wanted.extras, node.raw)}.items():
             if record.standing(node.raw, field) != value:
                 before[field], after[field] = record.standing(node.raw, field), value
                 fields.append((field, value))
@@ -135,7 +136,7 @@ class MaasDriver(MaasReader):
 
     def _proven(self, node: NodeState, after: Mapping[str, Any], wanted: Wanted) -> None:
         """MAAS ignores fields that it does not know, with 200."""
-        for field in set(after) & {theirs for theirs, _path in tables.PROPERTIES.values()}:
+        for field in set(after) & set(record.PATHS):
             if record.standing(node.raw, field) != after[field]:
                 raise NotProven(
                     f"MAAS took the change of {field}, and it does not read back",
@@ -231,6 +232,7 @@ class MaasDriver(MaasReader):
     def start(self, step: str, node: NodeState, wanted: Wanted) -> None:
         fields = _FIELDS[step](self, wanted) if step in _FIELDS else []
         self._no(wanted, marks.undeclared(node.raw, wanted.extras))
+        self._no(wanted, self._without_power(wanted) if step in tables.BOOTED else None)
         self._no(wanted, marks.not_erasable(node.raw) if step == tables.RELEASE and wanted.erase else None)
         if step == tables.DEPLOY:  # right before the order: what lies at MAAS may be another file by now
             self._no(wanted, self.undeployable(wanted, node))
@@ -246,6 +248,13 @@ class MaasDriver(MaasReader):
             host=wanted.host,
             destructive=True,
         )
+
+    def _without_power(self, wanted: Wanted) -> FleetError | None:
+        host = str(wanted.extras.get("dpu_host") or "")
+        if not host:
+            return None
+        raw = self._by_id(host) or self._by_name(host)
+        return marks.without_power(host, self.power_of(self._state(raw)) if raw else None, self.address)
 
     def _acquire(self, node: NodeState, wanted: Wanted, image: Image) -> None:
         """Take the machine and note beside it which deployment is about to begin.

@@ -9,11 +9,14 @@ What is known of it, and why the code is as it is:
   those that it does not know, with 200 as well: how many it took is in the answer, and which ones in their records.
 * What is put by hand under a tag with a definition is lost when MAAS next works that out.
 * DPUs: BlueField-3 by its own BMC, arm64 alone; said when it is entered, and never later. No release switches it off or
-  erases it.
+  erases it. It needs a kernel hwe-22.04 or newer, and where nobody says which, MAAS takes what the site has set for all
+  its machines (default_min_hwe_kernel) and refuses it with that (clean in ``maasserver/forms/__init__.py`` of 3.7.3).
+* A DPU has its power from the machine that it is in, which therefore stays on while it is commissioned or deployed.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -28,7 +31,9 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ma
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.maas.api import MaasApi
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import Wanted
 
-_DPU_ARCHITECTURE = "arm64/generic"
+_DPU_ARCHITECTURE, _DPU_KERNEL = "arm64/generic", "hwe-22.04"
+_DPU_VERSION = (22, 4)
+KERNEL = "min_hwe_kernel"
 
 
 def lacking(extras: Mapping[str, Any], standing: Sequence[str]) -> list[str]:
@@ -79,15 +84,53 @@ def as_dpu(extras: Mapping[str, Any]) -> list[tuple[str, str]]:
     return [("is_dpu", "true")] if _is_dpu(extras) else []
 
 
+def kernel(extras: Mapping[str, Any], raw: Mapping[str, Any]) -> dict[str, str]:
+    """The oldest kernel that the machine may run, where the site says one; and a DPU's that has none yet."""
+    given = str(extras.get(KERNEL) or "")
+    default = _DPU_KERNEL if _is_dpu(extras) and not raw.get(KERNEL) else ""
+    return {KERNEL: given or default} if given or default else {}
+
+
+def _too_old(name: str) -> bool:
+    """For a DPU. Of one that is not named by a release, such as hwe-rolling, MAAS tells."""
+    found = re.match(r"(hwe|ga)-(\d+)\.(\d+)", name)
+    if not found:
+        return False
+    version = (int(found[2]), int(found[3]))
+    return version < _DPU_VERSION or (version == _DPU_VERSION and found[1] == "ga")
+
+
 def no_dpu(extras: Mapping[str, Any], architecture: str) -> FleetError | None:
     """Why this machine cannot be entered as a DPU; None where it can, or is none."""
-    if not _is_dpu(extras) or architecture == _DPU_ARCHITECTURE:
+    if not _is_dpu(extras):
+        return None
+    if _too_old(str(extras.get(KERNEL) or "")):
+        return ConfigError(
+            "MAAS takes no DPU of such a kernel",
+            wanted=f"{_DPU_KERNEL} or newer",
+            seen=f"{KERNEL} {extras[KERNEL]}",
+            do=f"correct {KERNEL} in the option driver, or leave it out",
+        )
+    if architecture == _DPU_ARCHITECTURE:
         return None
     return ConfigError(
         "MAAS takes no DPU of such an architecture",
         wanted=_DPU_ARCHITECTURE,
         seen=architecture,
         do="set cpu_arch in the option properties to arm64, or leave out is_dpu",
+    )
+
+
+def without_power(host: str, power: str | None, address: str) -> FleetError | None:
+    """Why a DPU boots nothing now: the machine that it is in is off, or not there."""
+    if power == "on":
+        return None
+    return Refused(
+        "a DPU has its power from the machine that it is in, and that is not on",
+        address=address,
+        wanted=f"{host} switched on, until the DPU is deployed",
+        seen=f"its power is {power}" if power else f"MAAS has no machine {host}",
+        do="deploy that one first, or switch it on, or correct dpu_host in the option driver; nothing was changed",
     )
 
 

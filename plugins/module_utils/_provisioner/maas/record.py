@@ -28,6 +28,10 @@ _KNOWN = frozenset({*tables.COMMISSION_OPTIONS, *tables.DEPLOY_OPTIONS, *tables.
 _KNOWN |= tables.OTHER_EXTRAS
 
 
+#: Where a field that may be written is read back.
+PATHS: Mapping[str, tuple[str, ...]] = {**dict(tables.PROPERTIES.values()), **tables.OWN_FIELDS}
+
+
 def check_extras(extras: Mapping[str, Any], node: str) -> None:
     """:raises ConfigError: naming what MAAS's driver does not know."""
     unknown = sorted(set(extras) - _KNOWN)
@@ -105,9 +109,8 @@ def fields(wanted: Wanted) -> dict[str, str]:
 
 def standing(raw: Mapping[str, Any], field: str) -> str:
     """What a machine's record says of such a field."""
-    path = next(path for theirs, path in tables.PROPERTIES.values() if theirs == field)
     value: Any = raw
-    for part in path:
+    for part in PATHS[field]:
         value = value.get(part) if isinstance(value, dict) else None
     return "" if value is None else str(value)
 

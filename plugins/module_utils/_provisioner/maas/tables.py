@@ -176,7 +176,14 @@ DEPLOY_OPTIONS: Mapping[str, bool] = {"hwe_kernel": False, "ephemeral_deploy": T
 OVERRIDES: Mapping[str, bool] = {OVERRIDE: True}
 #: How a release erases, where it is to.
 ERASE_OPTIONS: Mapping[str, bool] = {"secure_erase": True, "quick_erase": True}
-OTHER_EXTRAS = frozenset({"distro_series", "power_parameters", "owners", "filetype", "base_image", "tags", "is_dpu"})
+OTHER_EXTRAS = frozenset(
+    {
+        *("distro_series", "power_parameters", "owners", "filetype", "base_image", "tags"),
+        *("is_dpu", "dpu_host", "min_hwe_kernel"),
+    }
+)
+#: What is begun by booting the machine, for which it must have power.
+BOOTED = frozenset({COMMISSION, DEPLOY, TEST, RESCUE, UNRESCUE})
 
 #: Our properties -> MAAS's field, and where it stands in a machine's record.
 PROPERTIES: Mapping[str, tuple[str, tuple[str, ...]]] = {
@@ -185,6 +192,8 @@ PROPERTIES: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "zone": ("zone", ("zone", "name")),
     "domain": ("domain", ("domain", "name")),
 }
+#: And where what the option ``driver`` says of a machine stands in its record.
+OWN_FIELDS: Mapping[str, tuple[str, ...]] = {"min_hwe_kernel": ("min_hwe_kernel",)}
 #: CPU architecture as Ironic and uname call it -> MAAS.
 ARCHITECTURES: Mapping[str, str] = {
     "x86_64": "amd64/generic",
