@@ -208,6 +208,8 @@ class Store:
                 raise Refused({"error": "Cannot assign multiple credentials of one type."})
         if name in NEXT:
             self._leads_on(number, found)
+            if any(other in self.list_of(kind, number, way) for way in NEXT if way != name):
+                raise Refused({"Error": "Relationship not allowed."})
         self.list_of(kind, number, name).append(other)
 
     def _leads_on(self, number: int, after: Object) -> None:

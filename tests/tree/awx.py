@@ -27,6 +27,8 @@ OF_A_NODE = frozenset({
 })  # fmt: skip
 FOR_TENANT = "gpufleet_for_tenant"
 NEXT = ("success", "failure", "always")
+#: What closes a workflow of which a stage has failed, and what makes it fail as well.
+CLOSES, BROKEN_OFF = "status", {"status_fail_on": "always"}
 _SLICED, _IMPORT = "May be sliced", "ansible.builtin.import_playbook"
 _LONGEST = 400
 
@@ -113,7 +115,17 @@ def of_workflows(data: Data) -> Iterator[str]:
             yield from (f"workflow {key}, {name}: {fault}" for fault in of_a_node(data, workflow, node))
 
 
+def forgotten(workflow: Data, node: Data) -> Iterator[str]:
+    """AWX calls no workflow failed for a failure that something follows, so what follows one has to fail itself."""
+    for one in (*node.get("failure", ()), *node.get("always", ())):
+        follower = workflow["nodes"].get(one, {})
+        fails = follower.get("run") == CLOSES and follower.get("extra_data") == BROKEN_OFF
+        if not fails or any(follower.get(word) for word in NEXT):
+            yield f"its failure would be forgotten: {one} goes on after it, and ends not as {CLOSES} with {BROKEN_OFF}"
+
+
 def of_a_node(data: Data, workflow: Data, node: Data) -> Iterator[str]:
+    yield from forgotten(workflow, node)
     strange = {one for word in NEXT for one in node.get(word, ())} - set(workflow["nodes"])
     yield from (f"is followed by {one}, which is no node" for one in sorted(strange))
     if "limit" in node and workflow.get("ask_limit", True):

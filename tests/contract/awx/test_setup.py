@@ -10,40 +10,14 @@ from __future__ import annotations
 
 import copy
 import json
-import os
-import re
-import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from awx_server.jobs import Jobs
 from awx_server.server import AwxServer
-from suite import playbook
-
-ROOT = Path(__file__).resolve().parents[3]
-#: `make setup` puts it there.
-MODULES = ROOT / "build" / "awx" / "collections"
-GIT = "https://git.example.com/gpu/fleet.git"
-SITE: dict[str, Any] = {
-    "awx_organization": "Accelerators",
-    "awx_prefix": "GPU",
-    "awx_names": {"day2_recycle": "Recycle GPU nodes", "bring_up": "New rack"},
-    "awx_project_url": GIT,
-    "awx_environment_image": "registry.example.com/gpu/gpufleet-ee:0.1.0",
-    "awx_credentials": ["BMCs of Ulm"],
-    "awx_slices": 4,
-    "awx_timezone": "Europe/Berlin",
-    "awx_schedules": {"nightly_look": {"rule": "FREQ=DAILY;INTERVAL=2"}},
-    "awx_notification": {
-        "type": "webhook",
-        "configuration": {"url": "https://hooks.example.com/gpu", "http_method": "POST", "headers": {}},
-    },
-}
-
-NODES = "workflow_job_template_nodes"
+from contract.awx.awx_site import GIT, MODULES, NODES, ROOT, SITE, TABLES, changed, nodes, part, setup, wrote
 
 pytestmark = [
     pytest.mark.slow,
@@ -56,40 +30,6 @@ def awx() -> Iterator[AwxServer]:
     server = AwxServer({GIT: ROOT / "extensions" / "awx" / "project"})
     yield server
     server.close()
-
-
-def setup(awx: AwxServer, *more: str, **site: Any) -> subprocess.CompletedProcess[str]:
-    """Of what is secret there is the token alone, and that is in the environment."""
-    settings = {
-        "CONTROLLER_HOST": awx.url,
-        "CONTROLLER_OAUTH_TOKEN": awx.token,
-        "ANSIBLE_COLLECTIONS_PATH": f"{ROOT / 'build' / 'collections'}:{MODULES}",
-        "ANSIBLE_LOCALHOST_WARNING": "false",
-        "ANSIBLE_INVENTORY_UNPARSED_WARNING": "false",
-        # The server speaks plain HTTP, and each of the modules would read all authorities for it.
-        "SSL_CERT_FILE": os.devnull,
-        "SSL_CERT_DIR": os.devnull,
-    }
-    argv = ["gpufleet.baremetal.awx_setup", "-e", json.dumps({**SITE, **site}), *more]
-    return playbook.run(argv, {**os.environ, **settings}, timeout=600)
-
-
-def changed(done: subprocess.CompletedProcess[str]) -> int:
-    assert done.returncode == 0, done.stdout + done.stderr
-    return int(re.findall(r"changed=(\d+)", done.stdout)[-1])
-
-
-def wrote(awx: AwxServer) -> list[tuple[str, str]]:
-    """Since the last look."""
-    found = list(awx.writes)
-    awx.writes.clear()
-    return found
-
-
-def nodes(awx: AwxServer, workflow: str) -> dict[str, Mapping[str, Any]]:
-    number = awx.named("workflow_job_templates", workflow)["id"]
-    all_of_them = awx.store.all("workflow_job_template_nodes")
-    return {one["identifier"]: one for one in all_of_them if one["workflow_job_template"] == number}
 
 
 def test_check_mode_on_an_empty_controller_foretells_and_writes_nothing(awx: AwxServer) -> None:
@@ -185,14 +125,14 @@ def test_an_image_goes_to_the_canaries_then_to_a_person_then_to_the_fleet(made: 
 
     ways = [after(name, "success_nodes") for name in ("project", "inventory", "canary", "approval")]
     assert ways == [["inventory"], ["canary"], ["approval"], ["fleet"]]
-    assert after("approval", "failure_nodes") == ["status"] and after("fleet", "always_nodes") == ["status"]
+    failed = [after(name, "failure_nodes") for name in ("canary", "approval", "fleet")]
+    assert failed == [["broken_off"]] * 3 and after("fleet", "success_nodes") == ["status"]
     approval = made.store.find("unified_job_templates", found["approval"]["unified_job_template"])
     # A canary that a person keeps is left alone, and its job has not failed.
     assert approval["name"].startswith("The canaries' job has ended without a failure.")
     assert approval["timeout"] == 604800
 
 
-TABLES = yaml.safe_load((ROOT / "roles" / "awx" / "vars" / "main" / "jobs.yml").read_text(encoding="utf-8"))
 NO_LIMIT = "NAME-THE-NODES"
 #: What would be an accident on a whole fleet.
 NEED_ONE = {
@@ -276,19 +216,6 @@ def test_who_is_told_is_told_of_failures_and_of_approvals(made: AwxServer) -> No
     assert made.store.list_of("workflow_job_templates", rollout, "notification_templates_approvals") == [told]
 
 
-def part(made: AwxServer, workflow: str = "recycle") -> dict[str, Any]:
-    """The tables of one workflow and of what it runs: of the others a run would say the same, a minute later."""
-    table = TABLES["awx_workflows"][workflow]
-    run = {one["run"] for one in table["nodes"].values() if "run" in one}
-    return {
-        "awx_workflows": {workflow: table},
-        "awx_templates": {name: TABLES["awx_templates"][name] for name in sorted(run)},
-        "awx_extra_vars": json.loads(made.named("job_templates", "GPU drain")["extra_vars"]),
-        "awx_names": {key: name for key, name in SITE["awx_names"].items() if key in run},
-        **dict.fromkeys(("awx_own_schedules", "awx_schedules"), {}),
-    }
-
-
 def test_a_second_run_puts_back_what_a_person_changed_and_changes_nothing_else(made: AwxServer) -> None:
     drain, found = made.named("job_templates", "GPU drain"), nodes(made, "GPU recycle a node")
     drain["survey_spec"]["spec"][0]["max"] = 4000
@@ -305,6 +232,22 @@ def test_a_second_run_puts_back_what_a_person_changed_and_changes_nothing_else(m
     put_back = {("job_templates", str(drain["id"])), ("workflow_job_template_nodes", str(found["drain"]["id"]))}
     assert places == put_back
     assert changed(setup(made, **some)) == 0 and wrote(made) == []
+
+
+def test_a_workflow_of_an_earlier_release_is_led_on_anew(another: AwxServer, made: AwxServer) -> None:
+    """There status followed whatever had become of a stage, so that none was a failure to AWX."""
+    found, store = nodes(another, "GPU recycle a node"), another.store
+    store.remove(NODES, found["broken_off"]["id"])
+    for way, followers in (("success", []), ("failure", []), ("always", [found["status"]["id"]])):
+        store.list_of(NODES, found["readmit"]["id"], f"{way}_nodes")[:] = followers
+    some = part(made)
+    assert changed(setup(another, **some)) > 0
+    found = nodes(another, "GPU recycle a node")
+    ways = [store.list_of(NODES, found["readmit"]["id"], f"{way}_nodes") for way in ("success", "failure", "always")]
+    assert ways == [[found["status"]["id"]], [found["broken_off"]["id"]], []]
+    assert found["broken_off"]["extra_data"] == {"status_fail_on": "always"}
+    wrote(another)
+    assert changed(setup(another, **some)) == 0 and wrote(another) == []
 
 
 @pytest.fixture

@@ -59,6 +59,26 @@ def test_u4_two_hundred_nodes_are_a_few_rows_and_a_file(fleet: Fleet) -> None:
     assert fleet.count() == before
 
 
+@pytest.mark.parametrize(
+    ("fail_on", "who", "word"),
+    [
+        ("held", ["lost*"], "8 nodes of 8 are held out of service: lost1, lost2,"),
+        ("not_admitted", ["admitted", "retired"], "1 nodes of 2 are not admitted: retired."),
+        ("not_kept", ["admitted"], "1 nodes of 1 are kept by no person: admitted."),
+        ("always", ["admitted"], "What this job closes was broken off"),
+        ("perhaps", ["admitted"], "status_fail_on is perhaps. Say unknown,"),
+        ("held", ["admitted", "retired", "new001"], ""),
+        ("not_admitted", ["admitted"], ""),
+    ],
+)
+def test_status_fails_for_what_a_job_that_closes_others_says(
+    fleet: Fleet, fail_on: str, who: list[str], word: str
+) -> None:
+    said = ("--limit", ":".join(who), "-e", f"status_fail_on={fail_on}")
+    told = fleet.book("gpufleet.baremetal.status", *said, ok=not word)
+    assert word in " ".join(told.split()), told
+
+
 def test_u4_the_story_of_a_node_is_told_also_where_its_machine_is_gone(fleet: Fleet) -> None:
     before = fleet.count()
     output = fleet.book("gpufleet.baremetal.history", "--limit", "quarantined,admitted", "-e", "history_last=2")
