@@ -18,13 +18,19 @@ OF_A_RUN: tuple[str, ...] = ("gpufleet_for_tenant", "gpufleet_awx_templates")
 #: waves do.
 ARTIFACTS: tuple[str, ...] = (
     "gpufleet_adoption",
+    "gpufleet_burn_in",
     "gpufleet_day_0",
     "gpufleet_day_2",
+    "gpufleet_drain",
     "gpufleet_identity",
     "gpufleet_maintenance",
     "gpufleet_move",
     "gpufleet_passports",
+    "gpufleet_readmission",
+    "gpufleet_reimage",
+    "gpufleet_revalidation",
     "gpufleet_status",
+    "gpufleet_verify_idle",
     "gpufleet_waves",
 )
 

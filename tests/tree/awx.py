@@ -10,7 +10,7 @@ there can run.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,7 @@ NEXT = ("success", "failure", "always")
 CLOSES, BROKEN_OFF = "status", {"status_fail_on": "always"}
 _SLICED, _IMPORT = "May be sliced", "ansible.builtin.import_playbook"
 _LONGEST = 400
+_STATUS, _FAILS = f"{COLLECTION}.fleet_status", {"ansible.builtin.fail", "ansible.builtin.assert"}
 
 
 def data_of(root: Path) -> dict[str, Any]:
@@ -47,7 +48,7 @@ def templates_that_do_not_fit(root: Path) -> list[str]:
     if not data:
         return []
     faults = [*of_playbooks(root, data), *of_surveys(root, data), *of_workflows(data), *of_schedules(data)]
-    return [*faults, *of_credentials(data), *of_the_project(root, data)]
+    return [*faults, *of_reports(root, data), *of_credentials(data), *of_the_project(root, data)]
 
 
 def plays(key: str, template: Data) -> str:
@@ -104,6 +105,42 @@ def bare(question: Data) -> Iterator[str]:
         yield "no choices"
     if kind == "integer" and "default" not in question and not question["required"]:
         yield "no default: the form has no empty number"
+
+
+def of_reports(root: Path, data: Data) -> Iterator[str]:
+    """Who is told of a failure is told the artifact of its report, so there is one, also where every node has failed:
+    Ansible begins no further play then. So no play before the report fails a host, but one that fails all of them."""
+    for key, template in data["awx_templates"].items():
+        if not template.get("tells"):
+            continue
+        said = _plays_of(root, plays(key, template))
+        reports = [at for at, play in enumerate(said) if any(map(_report, play.get("tasks", ())))]
+        if not reports:
+            yield f"template {key} tells, and its playbook has no report of fleet_status"
+        ends = [task for play in said[: reports[-1] if reports else 0] for task in _failing(play.get("tasks", ()))]
+        yield from (f"template {key} tells, and {task['name']!r} keeps its report from a lone node" for task in ends)
+
+
+def _plays_of(root: Path, name: str) -> list[Data]:
+    """With those of the playbooks that it imports."""
+    path = root / "playbooks" / f"{name}.yml"
+    found: list[Data] = []
+    for play in (loaded(path) or []) if path.is_file() else []:
+        found += _plays_of(root, Path(play[_IMPORT]).stem) if _IMPORT in play else [play]
+    return found
+
+
+def _report(task: Data) -> bool:
+    return bool((task.get(_STATUS) or {}).get("report"))
+
+
+def _failing(tasks: Sequence[Data]) -> Iterator[Data]:
+    """Tasks that fail the one host that they are about, and that no rescue takes up."""
+    for task in tasks:
+        if "block" in task:
+            yield from _failing(task.get("rescue", ()) if task.get("rescue") else task["block"])
+        elif _FAILS & set(task) and not task.get("run_once"):
+            yield task
 
 
 def of_workflows(data: Data) -> Iterator[str]:

