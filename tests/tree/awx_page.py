@@ -38,7 +38,7 @@ _TEMPLATES = """
 
 Each asks for the limit, but where it says otherwise, whether to run or to check, and whether to show differences.
 Extra variables are asked for by the survey alone. `awx_slices` cuts those that may be sliced; the others stay one job.
-A variable behind a playbook is always so.
+A variable behind a playbook is always so. Of what runs one at a time a second one waits until the first has ended.
 One that needs a limit begins with `NAME-THE-NODES`, which no host is called: whoever names none has changed nothing.
 
 | key | name | playbook | sliced | what its survey asks |
@@ -91,6 +91,7 @@ def templates(data: Data) -> Iterator[str]:
         run = f"`{plays(key, one)}`" + (", check mode" if one.get("job_type") == "check" else "")
         run += "" if one.get("ask_limit", True) else ", no limit"
         run += ", needs a limit" if one.get("needs_limit") else ""
+        run += ", one at a time" if one.get("alone") else ""
         run += "".join(f", `{name}={str(value).lower()}`" for name, value in one.get("extra_vars", {}).items())
         asked = "; ".join(question_of(question) for question in one.get("survey", ()))
         yield f"| `{key}` | {_called(one)} | {run} | {'yes' if one.get('sliced') else ''} | {asked} |"

@@ -69,6 +69,21 @@ def test_the_first_run_makes_all_of_it(made: AwxServer) -> None:
     assert [len(list(made.store.all(kind))) for kind in kinds] == [24, 6, 2]
 
 
+def test_what_two_runs_would_each_have_to_themselves_runs_one_at_a_time(made: AwxServer) -> None:
+    """A renewal that the next Sunday meets counts its losses by itself, and takes as many nodes again."""
+    names = {SITE["awx_names"].get(key, f"GPU {one['title']}"): key for key, one in TABLES["awx_templates"].items()}
+    alone = {names[one["name"]] for one in made.store.all("job_templates") if not one["allow_simultaneous"]}
+    assert alone == {
+        "recycle_in_waves",
+        "image_in_waves",
+        "passports",
+        "verify_idle",
+        "topology",
+        "ledger",
+        "import_servers",
+    }
+
+
 def test_a_template_asks_what_its_playbook_takes_and_nothing_else(made: AwxServer) -> None:
     day2 = made.named("job_templates", "Recycle GPU nodes")
     assert day2["playbook"] == "playbooks/day2_recycle.yml" and day2["job_slice_count"] == 4
