@@ -34,6 +34,9 @@ class AwxServer:
         self.writes: list[tuple[str, str]] = []
         #: Fields that were sent and that the kind does not have.
         self.unheard: set[tuple[str, str]] = set()
+        #: So many looks at inventories later one is gone that was removed: AWX does that in the background.
+        self.lag = 2
+        self._going: dict[int, int] = {}
         #: What a path ends with that is refused, as by a controller in trouble.
         self.refuses = ""
         self._lock = threading.Lock()
@@ -76,6 +79,8 @@ class AwxServer:
             return self.jobs.page(rest, query)
         if kind == "project_updates" and rest:
             return 200, _update(self.store.find("projects", int(rest[0])))
+        if kind == "inventories" and method == "GET":
+            self._look_at_inventories()
         if kind not in FIELDS and kind != "unified_job_templates":
             raise Refused({"detail": "Not found."}, 404)
         if not rest:
@@ -91,14 +96,29 @@ class AwxServer:
         return 201, self.store.whole(kind, self.store.create(kind, body))
 
     def _one(self, method: str, kind: str, number: int, body: Any) -> tuple[int, Any]:
+        if method == "DELETE" and kind == "inventories":
+            return self._remove_later(self.store.find(kind, number))
         if method == "DELETE":
             self.store.remove(kind, number)
-            # An inventory goes in the background.
-            return (202 if kind == "inventories" else 204), None
+            return 204, None
         if method == "PATCH":
             self._hear(kind, body)
             return 200, self.store.whole(kind, self.store.update(kind, number, body))
         return 200, self.store.whole(kind, self.store.find(kind, number))
+
+    def _remove_later(self, inventory: Object) -> tuple[int, Any]:
+        if inventory["pending_deletion"]:
+            raise Refused({"error": "Inventory is already pending deletion."})
+        inventory["pending_deletion"] = True
+        self._going[inventory["id"]] = self.lag
+        return 202, None
+
+    def _look_at_inventories(self) -> None:
+        for number in list(self._going):
+            self._going[number] -= 1
+            if self._going[number] < 0:
+                del self._going[number]
+                self.store.remove("inventories", number)
 
     def _hear(self, kind: str, body: Mapping[str, Any]) -> None:
         known = {"type", "organization", *FIELDS[kind]}
@@ -169,7 +189,8 @@ class AwxServer:
             raise Refused({"detail": _NO_FIELD + path})
         if below:
             return bool(one[name]) and self._is(*self._led_to(kind, name, one[name]), below, value)
-        return str(shown.get(name)) == value
+        found = shown.get(name)
+        return str(found).lower() == value.lower() if isinstance(found, bool) else str(found) == value
 
     def _led_to(self, kind: str, name: str, number: int) -> tuple[str, Object]:
         """A job template has an organization, though it is not told one."""

@@ -84,6 +84,8 @@ class Store:
         if lacking:
             raise Refused({name: ["This field is required."] for name in lacking})
         made["id"] = next(self._ids)
+        if kind == "inventories":
+            made["pending_deletion"] = False
         self._change(kind, made, said)
         self.kept[kind][made["id"]] = made
         return made

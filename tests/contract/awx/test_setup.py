@@ -318,6 +318,24 @@ def test_absent_removes_its_own_and_leaves_the_sites(another: AwxServer) -> None
     assert changed(setup(another, awx_state="absent")) == 0 and wrote(another) == []
 
 
+def test_an_inventory_that_goes_in_the_background_is_waited_for(another: AwxServer, made: AwxServer) -> None:
+    """Else what is made anew would be given the one that goes, and lose it with its hosts a moment later."""
+    first, another.lag = another.named("inventories", "GPU fleet")["id"], 6
+    assert changed(setup(another, awx_state="absent")) > 0
+    assert [one["id"] for one in another.store.all("inventories")] == []
+    another.store, another.jobs = copy.deepcopy(made.store), Jobs(made.store)
+    # One that an earlier run has removed, and did not wait for.
+    assert another.answer("DELETE", f"/api/v2/inventories/{first}/", {}, {})[0] == 202
+    assert another.answer("DELETE", f"/api/v2/inventories/{first}/", {}, {})[0] == 400
+    assert changed(setup(another, **part(made))) > 0
+    assert another.named("inventories", "GPU fleet")["id"] != first
+    another._going.clear()
+    another.lag = 10**6
+    another.answer("DELETE", f"/api/v2/inventories/{another.named('inventories', 'GPU fleet')['id']}/", {}, {})
+    done = setup(another, awx_state="absent", awx_gone_tries=2, awx_gone_delay=1)
+    assert done.returncode and "After 2 s AWX has not removed the inventory GPU fleet" in " ".join(done.stdout.split())
+
+
 def test_what_is_another_organizations_is_neither_taken_nor_removed(another: AwxServer) -> None:
     """Of the same names, as whoever says no prefix has."""
     wrote(another)
