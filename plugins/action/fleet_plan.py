@@ -199,7 +199,7 @@ class ActionModule(FleetStatus):
             for number, wave in enumerate(made.waves, 1)
             for host in wave
         ]
-        return {**told, "events": [] if halted else events}
+        return {**told, "events": self._halts(halted) if halted else events}
 
     def _begun(self) -> dict[str, Any]:
         """The part of these hosts that may go now. Where the first ones have not shown yet that it works, no more than
@@ -217,7 +217,14 @@ class ActionModule(FleetStatus):
             wave = self._promised(wave, {node.host for node in due if node.out}, canary=not sure)
         going = frozenset(wave)
         outside = {node.host: halted or self._beyond(node, sure) for node in due if node.host not in going}
-        return self._answer([wave] if wave else [], {**left, **outside}, halted)
+        told = self._answer([wave] if wave else [], {**left, **outside}, halted)
+        return {**told, "events": self._halts(halted)}
+
+    def _halts(self, why: str) -> list[dict[str, Any]]:
+        """That no wave began, and why, at the first of the nodes that were to go."""
+        known = [host for host in in_order(self._hosts) if self._nodes[host]["node_id"]]
+        said = {"reason": why, "broken_off": why == self._broken_off(), "images": sorted(self._images)}
+        return [self._event(known[0], ended.HALTED, {**said, "nodes": len(known)})] if why and known else []
 
     def _waits(self, sure: bool) -> bool:
         """One canary at a time, whoever tries it."""

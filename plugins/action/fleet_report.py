@@ -55,6 +55,7 @@ class ActionModule(FleetStatus):
             "written": list(self._files.values()),
             "states": content["states"],
             "not_told": content["not_told"],
+            "waves": content["waves"]["now"],
             "events": [],
         }
 
@@ -85,5 +86,5 @@ def _page(content: Mapping[str, Any], now: float) -> str:
 _FORMS = {
     "path": _page,
     "data_path": lambda content, now: json.dumps(content, indent=2, sort_keys=True) + "\n",
-    "metrics_path": lambda content, now: metrics.text(content["nodes"], now),
+    "metrics_path": lambda content, now: metrics.text(content["nodes"], now, content["waves"]["now"]),
 }

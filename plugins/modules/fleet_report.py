@@ -11,8 +11,8 @@ short_description: Write down where a fleet stands and how it came there, as a p
 version_added: "0.1.0"
 description:
   - Tells of every host of the play what M(gpufleet.baremetal.fleet_status) tells, by cause and by host. Beside it,
-    which runs worked on how many nodes and when, how long their stages took, which passports end next, and of each node
-    its story, its passport, and what gates measured over time.
+    the waves that were planned, begun, paused and halted, which runs worked on how many nodes and when, how long their
+    stages took, which passports end next, and of each node its story, its passport, and what gates measured over time.
   - The page is one file of HTML. It loads nothing from anywhere, and shows what nodes and services said as text alone.
   - Runs on the controller, where the ledger is; use it under C(run_once).
   - Reads only, and writes nothing but these files, each whole or not at all.
@@ -32,13 +32,20 @@ options:
   data_path:
     description:
       - The same as JSON, readable by its owner alone.
-      - It has what O(path) of M(gpufleet.baremetal.fleet_status) writes, and C(since), C(expiring), C(runs), C(stages)
-        and C(pages) besides.
+      - It has what O(path) of M(gpufleet.baremetal.fleet_status) writes, and C(since), C(expiring), C(waves), C(runs),
+        C(stages) and C(pages) besides.
+      - C(waves) has C(now), as this module returns it under C(waves); C(runs), those that planned or began waves, the
+        newest first; and C(marks), what people paused, resumed and reset, and which runs were halted before they began
+        anything.
+      - Each of C(waves.runs) has C(run), C(first), C(last) (empty while it goes on), C(images), C(planned) (how many
+        C(waves) and C(nodes)), C(not_begun), C(withdrawn), C(halted) (C(at), C(reason), C(broken_off)), and C(waves),
+        each with C(begun), C(ended), C(canary), C(image), C(nodes), C(outcomes), and C(hosts), of each of which
+        C(outcome), C(at), C(state) and C(reason) are told.
     type: path
   metrics_path:
     description:
       - A file in the textfile folder of a Prometheus node exporter, readable by everybody. Its name must end with
-        C(.prom) for the exporter to read it. It names hosts and states, and no reasons.
+        C(.prom) for the exporter to read it. It names hosts, states and images, and no reasons.
     type: path
   hosts:
     description: The hosts to tell of. All hosts of the play without it, those that have failed included.
@@ -49,7 +56,7 @@ options:
     type: str
     default: Fleet
   days:
-    description: Over how many days, from now back, runs and their durations are told.
+    description: Over how many days, from now back, waves, runs and their durations are told.
     type: int
     default: 30
   details:
@@ -106,6 +113,32 @@ not_told:
   type: list
   elements: str
   sample: []
+waves:
+  description: Of the waves that were begun within O(days), and of what lets none begin now.
+  returned: success
+  type: dict
+  contains:
+    waves:
+      description: How many waves there were; those of the forty newest runs count.
+      type: int
+      sample: 4
+    outcomes:
+      description:
+        - How many of their nodes came out how. C(through) are in service again; C(failed) were quarantined, or their
+          run went no further with them; C(going) are on their way; C(left) were left on their way by a run that ended;
+          C(untouched) are as they were.
+        - The first that happened to a node since counts, and not where it stands now.
+      type: dict
+      sample: {through: 6, failed: 1, going: 0, left: 0, untouched: 0}
+    paused:
+      description: The hosts that are paused now.
+      type: list
+      elements: str
+      sample: []
+    images:
+      description: Of each image that a wave was of, why its roll-out was broken off; empty where it goes on.
+      type: dict
+      sample: {gpu-golden 2026.11.2: ""}
 """
 
 from ansible.module_utils.basic import AnsibleModule

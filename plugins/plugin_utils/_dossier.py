@@ -16,6 +16,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.report 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.story import story
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.dsse import payload_of
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._waves.over_time import OverTime
 
 #: Verdicts of a node whose numbers are told; a story has as many events.
 _VERDICTS, _EVENTS = 24, 40
@@ -35,19 +36,22 @@ class Dossier:
         self._turns: list[dict[str, Any]] = []
         self._hosts: dict[str, str] = {}
         self.pages: dict[str, dict[str, Any]] = {}
+        self._waves = OverTime(since, now)
 
     def add(self, ledger: Ledger, nodes: Mapping[str, Mapping[str, Any]]) -> None:
         """:param nodes: those of this ledger, by host name, as ``report.status`` tells them."""
         hosts = {str(one["node_id"]): host for host, one in nodes.items() if one["node_id"]}
         self._hosts.update(hosts)
         self._turns += ledger.states(list(hosts), self.since)
+        self._waves.add(ledger, nodes)
         for host in first(nodes)[: max(0, self.details - len(self.pages))]:
             if nodes[host]["node_id"]:
                 self.pages[host] = page(ledger, str(nodes[host]["node_id"]))
 
     def told(self) -> dict[str, Any]:
-        """``runs``, ``stages`` and ``pages``, as the module fleet_report documents them."""
+        """``waves``, ``runs``, ``stages`` and ``pages``, as the module fleet_report documents them."""
         return {
+            "waves": self._waves.told(),
             "runs": timeline.runs(self._turns, self._hosts, self.now),
             "stages": timeline.stages(self._turns, self._hosts),
             "pages": self.pages,

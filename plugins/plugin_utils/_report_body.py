@@ -5,13 +5,18 @@
 
 from __future__ import annotations
 
-BODY = """<!doctype html>
-{% macro table(label, columns) %}<div class="scroll" role="region" aria-label="{{ label }}" tabindex="0"><table>
-<thead><tr>{% for name in columns %}<th scope="col"{% if name.endswith("#") %} class="number"{% endif %}>
+#: What several parts of it are made of.
+PARTS = """{% macro table(label, columns) %}<div class="scroll" role="region" aria-label="{{ label }}" tabindex="0">
+<table><thead><tr>{% for name in columns %}<th scope="col"{% if name.endswith("#") %} class="number"{% endif %}>
 {{- name.rstrip("#") }}</th>{% endfor %}</tr></thead>
 <tbody>{{ caller() }}</tbody></table></div>{% endmacro %}
 {% macro listed(counts) %}{% for state, count in counts | dictsort %}{{ ", " if not loop.first }}{{ count }} {{ state }}
 {%- endfor %}{% endmacro %}
+{% macro nodes(number) %}{{ number }} node{{ "s" if number != 1 }}{% endmacro %}
+"""
+
+BODY = """<!doctype html>
+{% from "parts" import table, listed %}
 <html lang="en">
 <head>
 <meta charset="utf-8">
@@ -24,8 +29,8 @@ BODY = """<!doctype html>
 <header>
 <h1>{{ title }}: {{ nodes | length }} nodes</h1>
 <p>As of <time>{{ at }}</time>; runs since <time>{{ since }}</time>.</p>
-<nav aria-label="Parts"><a href="#causes">Causes</a> <a href="#runs">Runs</a> <a href="#stages">Durations</a>
-<a href="#passports">Passports</a> <a href="#nodes">Nodes</a></nav>
+<nav aria-label="Parts"><a href="#causes">Causes</a> <a href="#waves">Waves</a> <a href="#runs">Runs</a>
+<a href="#stages">Durations</a> <a href="#passports">Passports</a> <a href="#nodes">Nodes</a></nav>
 </header>
 <main>
 <ul class="tiles">
@@ -42,6 +47,7 @@ BODY = """<!doctype html>
 {% if group.next %}<code class="next">{{ group.next }}</code>{% endif %}</td></tr>
 {% endfor %}{% endcall %}
 
+{% include "waves" %}
 <h2 id="runs">Runs</h2>
 {% if not runs %}<p>No run brought a node into another state since then.</p>{% else %}
 {% call table("Runs", ["Run", "Nodes#", "When", "Left them"]) %}

@@ -16,8 +16,9 @@ from typing import Any
 
 import jinja2
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._dossier import places
-from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._report_body import BODY, NODE
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._report_body import BODY, NODE, PARTS
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._report_style import SCRIPT, STYLE
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._report_waves import WAVES
 from markupsafe import Markup
 
 #: How a state is to be taken in at a glance, beside its word; any other one is on its way.
@@ -29,7 +30,7 @@ def rendered(told: Mapping[str, Any]) -> str:
     engine = jinja2.Environment(
         autoescape=True,
         undefined=jinja2.StrictUndefined,
-        loader=jinja2.DictLoader({"page": BODY, "node": NODE}),
+        loader=jinja2.DictLoader({"page": BODY, "node": NODE, "parts": PARTS, "waves": WAVES}),
     )
     own = {"style": Markup(STYLE), "script": Markup(SCRIPT), "policy": Markup(_policy())}
     helpers = {"tone": lambda state: _TONES.get(state, "busy"), "lasted": lasted, "anchor": anchor, "places": places}

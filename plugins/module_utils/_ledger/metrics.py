@@ -26,14 +26,21 @@ _HELP = {
     "gpufleet_node_recycles": "Recycles that ended in quarantine since the node was last in service.",
     "gpufleet_passport_expires_timestamp_seconds": "When the newest passport of the node ends.",
     "gpufleet_passport_due": "1 where the node is in service and its passport is to be renewed.",
+    "gpufleet_waves": "Waves that were begun within the days of this report.",
+    "gpufleet_wave_nodes": "Nodes of those waves by how they came out.",
+    "gpufleet_nodes_paused": "Nodes with which no wave begins, since a person paused them.",
+    "gpufleet_rollout_broken_off": "1 where no wave of the image begins until a person says that it was mended.",
 }
 _ESCAPED = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 
 
-def text(nodes: Mapping[str, Mapping[str, Any]], at: float) -> str:
-    """:param nodes: by host name, as ``report.status`` tells them."""
+def text(nodes: Mapping[str, Mapping[str, Any]], at: float, waves: Mapping[str, Any] | None = None) -> str:
+    """
+    :param nodes: by host name, as ``report.status`` tells them.
+    :param waves: as the module fleet_report returns it.
+    """
     lines: dict[str, list[str]] = {name: [] for name in _HELP}
-    for name, labels, value in _samples(nodes, at):
+    for name, labels, value in (*_samples(nodes, at), *_of_waves(waves)):
         shown = ",".join(f'{key}="{said.translate(_ESCAPED)}"' for key, said in labels.items())
         lines[name].append(f"{name}{{{shown}}} {value:.15g}" if shown else f"{name} {value:.15g}")
     told = [
@@ -57,6 +64,17 @@ def _samples(nodes: Mapping[str, Mapping[str, Any]], at: float) -> Iterator[tupl
         yield "gpufleet_passport_due", {"node": host}, bool(one["passport_due"])
         if one["passport_expires"]:
             yield "gpufleet_passport_expires_timestamp_seconds", {"node": host}, _seconds(one["passport_expires"])
+
+
+def _of_waves(told: Mapping[str, Any] | None) -> Iterator[tuple[str, dict[str, str], float]]:
+    if told is None:
+        return
+    yield "gpufleet_waves", {}, told["waves"]
+    for outcome, nodes in sorted(told["outcomes"].items()):
+        yield "gpufleet_wave_nodes", {"outcome": outcome}, nodes
+    yield "gpufleet_nodes_paused", {}, len(told["paused"])
+    for image, why in sorted(told["images"].items()):
+        yield "gpufleet_rollout_broken_off", {"image": image}, bool(why)
 
 
 def _seconds(told: str) -> float:

@@ -21,6 +21,8 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._waves.budget i
 #: The kind of event; what is told of a node by its names.
 KIND = "wave"
 PLANNED, BEGUN, WITHDRAWN, PAUSED, RESUMED, RESET = "planned", "begun", "withdrawn", "paused", "resumed", "reset"
+#: Told at the first of the nodes that were to go, for all of them: a run that is made each hour is halted each hour.
+HALTED = "halted"
 #: How a node can have come out of its wave.
 THROUGH, FAILED, UNTOUCHED = "through", "failed", "untouched"
 _FOREIGN, _UNSERVED, _ADMITTED = "foreign", "unserved", "admitted"

@@ -80,6 +80,28 @@ def test_who_has_no_mouse_narrows_it_down_and_opens_a_node(page: Path, browser: 
     assert browser.errors == []
 
 
+@pytest.mark.parametrize("width", [WIDE, NARROW])
+def test_waves_are_seen_where_they_were_and_lead_to_their_nodes(
+    page: Path, browser: browsers.Browser, width: int
+) -> None:
+    browser.open(page, width)
+    browser.value("document.getElementById('waves').scrollIntoView()")
+    assert browser.value("document.querySelectorAll('.rollout tbody tr').length") == 2
+    assert browser.value("document.documentElement.scrollWidth") <= width
+    assert pixels(browser.screenshot())[2] > 50
+    places = "[...document.querySelectorAll('.rollout rect')].map((one) => one.getBoundingClientRect().width)"
+    assert all(wide >= 1 for wide in browser.value(places)), "each is to be seen, however short it was"
+    browser.value("document.querySelector('nav a[href=\"#waves\"]').focus()")
+    browser.press("Enter", 13, "\r")
+    assert browser.value("location.hash") == "#waves"
+    browser.press("Tab", 9)
+    assert browser.value("document.activeElement.closest('.rollout') !== null"), "its table can be scrolled by keys"
+    browser.press("Tab", 9)
+    browser.press("Enter", 13, "\r")
+    at = "document.getElementById(location.hash.slice(1)).querySelector('b').textContent"
+    assert browser.value(at) == "gpu002" and browser.errors == []
+
+
 def test_an_error_would_be_seen(tmp_path: Path, browser: browsers.Browser) -> None:
     """The last one: what it finds stays in the list."""
     broken = tmp_path / "broken.html"

@@ -18,13 +18,16 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger import 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.report import REPORT
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event, Result
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._waves.over_time import OUTCOMES
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._dossier import places
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._report_page import lasted
 from ansible_collections.gpufleet.baremetal.tests.unit.plugins.doors import Door
 
+BOTH = {"through": 1, "failed": 1}
 PASSWORD = "s3cret-of-the-ledger"
 #: What a node may say of itself.
 HOSTILE = "</script><script>alert(1)</script><img src=http://198.51.100.7/x onerror=alert(2)> {{ 7654321 * 3 }}"
+IMAGE = "gpu-golden 2026.11.2"
 HOSTS = {"gpu001": "S1", "gpu002": "S2", "gpu003": "S3"}
 
 
@@ -32,6 +35,9 @@ def lived(folder: Path) -> None:
     cell = {"id": "pcie.width", "entity": "GPU 0", "wanted": 16, "unit": "lanes", "verdict": "pass"}
     with Ledger(f"sqlite:///{folder}/ledger.sqlite") as ledger:
         good, bad = (ledger.identify(host, aliases=[("serial", HOSTS[host])]) for host in ("gpu001", "gpu002"))
+        ledger.append("r1", [(node, Event("wave", "planned", {"wave": 1, "of": 1})) for node in (good, bad)])
+        ledger.append("r1", [(good, Event("wave", "begun", {"canary": True, "size": 1, "image": IMAGE}))])
+        ledger.append("r1", [(bad, Event("wave", "begun", {"canary": False, "size": 1, "image": IMAGE}))])
         for node in (good, bad):
             ledger.append("r1", [(node, Event("state", "imaging", {"from": "enrolled"}))])
         for width in (16, "8"):
@@ -40,6 +46,9 @@ def lived(folder: Path) -> None:
         ledger.append("r2", [(bad, Event("state", "quarantined", {"from": "imaging", "reason": HOSTILE}))])
         # Another run did not know it for a secret
         ledger.append("r2", [(bad, Event("note", "stopped", {"reason": f"the BMC says {PASSWORD}"}))])
+        broken = {"reason": HOSTILE, "broken_off": True, "images": [IMAGE], "nodes": 3}
+        ledger.append("r3", [(good, Event("wave", "halted", broken))])
+        ledger.append("ann", [(bad, Event("wave", "paused", {"by": "ann", "reason": HOSTILE}))])
         envelope = {"payload": "no passport", "payloadType": "x"}
         ledger.save_passport("r2", good, issued=1.0, expires=2e9, digest="sha256:0", envelope=envelope)
 
@@ -87,7 +96,15 @@ def test_a_page_tells_the_fleet_and_runs_nothing_that_a_node_said(tmp_path: Path
     assert page.loads and all(value.startswith("#") for value in page.loads), page.loads
     text = " ".join(page.text.split())
     assert HOSTILE in text and "22962963" not in text
-    for told in ("Fleet: 3 nodes", "r2", "imaging", "--limit gpu002", "2033-05-18T03:33:20Z", "never seen"):
+    for told in (
+        "Fleet: 3 nodes",
+        "r2",
+        "imaging",
+        "--limit gpu002",
+        "2033-05-18T03:33:20Z",
+        "never seen",
+        f"roll-out of {IMAGE} is broken off",
+    ):
         assert told in text, told
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
 
@@ -105,6 +122,22 @@ def test_who_needs_somebody_is_told_in_detail_first(tmp_path: Path) -> None:
     assert [(one["stage"], one["count"]) for one in told["stages"]] == [("imaging", 2)]
     assert [one["host"] for one in told["expiring"]] == ["gpu001"] and told["nodes"]["gpu003"]["state"] == "discovered"
     assert stat.S_IMODE((tmp_path / "r.json").stat().st_mode) == 0o600
+
+
+def test_waves_are_told_with_how_each_node_came_out_of_its_own(tmp_path: Path) -> None:
+    result = report(tmp_path, data_path=f"{tmp_path}/r.json", metrics_path=f"{tmp_path}/r.prom")
+    told = json.loads((tmp_path / "r.json").read_text(encoding="utf-8"))["waves"]
+    assert told["now"] == result["waves"] and told["now"]["outcomes"] == {**dict.fromkeys(OUTCOMES, 0), **BOTH}
+    [run] = told["runs"]
+    assert [(wave["folded"], wave["outcomes"], wave["canary"]) for wave in run["waves"]] == [
+        ("gpu001", {"through": 1}, True),
+        ("gpu002", {"failed": 1}, False),
+    ]
+    assert run["waves"][1]["hosts"]["gpu002"]["state"] == "quarantined" and run["not_begun"] == []
+    assert [(mark["what"], mark["nodes"]) for mark in told["marks"]] == [("paused", 1), ("halted", 3)]
+    assert told["now"]["paused"] == ["gpu002"] and list(told["now"]["images"]) == [IMAGE]
+    samples = (tmp_path / "r.prom").read_text(encoding="utf-8").splitlines()
+    assert f'gpufleet_rollout_broken_off{{image="{IMAGE}"}} 1' in samples and "gpufleet_nodes_paused 1" in samples
 
 
 def test_what_a_node_exporter_reads_is_readable_and_names_no_reason(tmp_path: Path) -> None:
