@@ -30,6 +30,7 @@ from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._admission impo
     lacks,
     looked_ago,
     looked_boot,
+    looked_gpus,
     renewable,
 )
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._beside import beside
@@ -88,6 +89,7 @@ class ActionModule(ForAll):
         self._demand_a_move(params)
         known["known_own"] = self._heard(params)
         known["looked_boot"] = looked_boot(self.ledger(), self.node_id())
+        known["looked_gpus"] = looked_gpus(self.ledger(), self.node_id())
         return {**params, **known, "run_id": self.run_id, "name": params.get("name") or self._host}
 
     def finish(self, params: Mapping[str, Any], result: dict[str, Any]) -> dict[str, Any]:

@@ -197,6 +197,11 @@ options:
         connection, right before the resume and right after it. One that runs another boot, does not answer, or cannot
         be asked since the task is delegated, stays held, and fails with error kind V(evidence_missing).
     type: str
+  looked_gpus:
+    description:
+      - How many GPUs the last look has counted on the node. Filled by the action.
+      - One with some is not resumed before its scheduler knows of them, where that tells of GPUs, as Kubernetes does.
+    type: int
   known_admitted:
     description: Whether the ledger has admitted this node and not retired it since. Filled by the action.
     type: bool

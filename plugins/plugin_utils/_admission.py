@@ -116,6 +116,12 @@ def looked_boot(ledger: Ledger, node_id: str) -> str:
     return str(look["data"].get("boot_id") or "") if look else ""
 
 
+def looked_gpus(ledger: Ledger, node_id: str) -> int:
+    """How many GPUs it counted on the node itself; none where nobody has looked."""
+    look = _last_look(ledger, node_id) if node_id else None
+    return len(((look or {}).get("data", {}).get("seen") or {}).get("gpu_uuids") or ())
+
+
 def _last_look(ledger: Ledger, node_id: str) -> dict[str, Any] | None:
     return ledger.latest([node_id], KIND, [NAME]).get(node_id)
 

@@ -23,11 +23,11 @@ class People:
         self.cluster = cluster
         self._numbers = itertools.count(1)
 
-    def node(self, name: str, *, machine: str = "", gpus: int = 8, **labels: str) -> Object:
-        """Its kubelet registers it: a new object."""
+    def node(self, name: str, *, machine: str = "", gpus: Optional[int] = 8, **labels: str) -> Object:
+        """Its kubelet registers it: a new object, without GPUs before their device plugin has come."""
         about = {"name": name, "labels": {"kubernetes.io/hostname": name, "nvidia.com/gpu.present": "true", **labels}}
         told = {"bootID": f"boot-1-of-{name}", "systemUUID": machine, "machineID": "m", "kubeletVersion": "v1.36.2"}
-        amount = {"cpu": "224", "pods": "110", "nvidia.com/gpu": str(gpus)}
+        amount = {"cpu": "224", "pods": "110", **({} if gpus is None else {"nvidia.com/gpu": str(gpus)})}
         quiet = ("MemoryPressure", "DiskPressure", "PIDPressure")
         status = {
             "capacity": dict(amount),

@@ -83,6 +83,11 @@ def bad_request(words: str) -> Answer:
     return status(400, words, "BadRequest")
 
 
+def unfit_selector(key: str, number: int, value: str) -> Answer:
+    why = "must be no more than 63 bytes" if len(value) > 63 else "a valid label must be an empty string or consist of"
+    return bad_request(f'unable to parse requirement: values[{number}][{key}]: Invalid value: "{value}": {why}')
+
+
 _VIOLATES = "Cannot evict pod as it would violate the pod's disruption budget."
 
 

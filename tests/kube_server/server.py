@@ -174,6 +174,9 @@ class KubeServer:
         fields, labels = asked.query.get("fieldSelector", ""), asked.query.get("labelSelector", "")
         if " in " in fields:
             return refusals.bad_request(f"invalid selector: '{fields}'; can't understand '{fields.split(',')[-1]}'")
+        refused = _unfit_selector(labels)
+        if refused:
+            return refused
         items = [one for key, one in sorted(self.cluster.of(asked.kind).items()) if asked.space in ("", key[0])]
         items = [one for one in items if _by_fields(one, fields) and _by_labels(one, labels)]
         first, version = 0, self.cluster.version
@@ -333,6 +336,14 @@ def _by_labels(one: Object, selector: str) -> bool:
         if labels.get(key) not in values.split(","):
             return False
     return True
+
+
+def _unfit_selector(selector: str) -> Optional[Answer]:
+    for key, values in re.findall(r"([^\s,]+) in \(([^)]*)\)", selector):
+        for number, value in enumerate(values.split(",")):
+            if len(value) > 63 or not _LABEL.fullmatch(value):
+                return refusals.unfit_selector(key, number, value)
+    return None
 
 
 def _asked(method: str, address: str, headers: Mapping[str, str], body: bytes, user: str) -> Optional[Asked]:

@@ -13,21 +13,26 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.cont
 
 def registered(node: Any, view: NodeView) -> NodeView:
     """The hold is lifted only when the node's agent is there; until then the hold is what protects it."""
-    if view.answers:
+    if _ready(node, view):
         return view
     node.ctx.say("waits for the node's agent to register with the scheduler")
     ready = node.ctx.wait(
         node.read,
-        lambda now: now.answers or not now.held,
+        lambda now: _ready(node, now) or not now.held,
         timeout=float(node.params["timeout"]),
         interval=float(node.params["interval"]),
         wanted="the node registered with its scheduler; it is still held",
-        seen=lambda now: f"{now.native}, booted {now.booted or 'never'}",
+        seen=lambda now: "; ".join(filter(None, (f"{now.native}, booted {now.booted or 'never'}", now.bare))),
         do=f"{node.driver.REMEDIES.silent}; the hold was left as it is",
     )
     if ready.held:
         node.may_resume(ready)
     return ready
+
+
+def _ready(node: Any, view: NodeView) -> bool:
+    """Its agent is there, with the GPUs of which the last look at the node has counted some."""
+    return view.answers and not (view.bare and int(node.params.get("looked_gpus") or 0))
 
 
 def answering(node: Any, view: NodeView) -> NodeView:

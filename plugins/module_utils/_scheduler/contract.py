@@ -176,12 +176,13 @@ class NodeView:
 
     version: changes with whatever a verb judges by; opaque. native: the scheduler's own words for the state. reason,
     set_by: what it shows to people as the reason, and who wrote it; nothing is judged by them. answers: the node's
-    agent is known to be alive, since a boot that the scheduler knows. finding: what the scheduler found wrong with
-    the node. waits_for: what is still under way although no work is left. work: jobs or pods on it. unread: why
-    nothing that is told of this node can be believed, where others of its batch can; the state is ``unknown`` then.
-    machine: the system UUID of the machine that runs its agent, where the scheduler tells. incarnation: changes where
-    the scheduler's record of the node was taken away and made anew, and every hold with it; empty where that cannot be.
-    place: which scheduler says all this.
+    agent is known to be alive, since a boot that the scheduler knows. bare: why that is not enough of a node with GPUs:
+    its scheduler tells of them as a rule, and of none here. finding: what the scheduler found wrong with the node.
+    waits_for: what is still under way although no work is left. work: jobs or pods on it. unread: why nothing that is
+    told of this node can be believed, where others of its batch can; the state is ``unknown`` then. machine: the system
+    UUID of the machine that runs its agent, where the scheduler tells. incarnation: changes where the scheduler's
+    record of the node was taken away and made anew, and every hold with it; empty where that cannot be. place: which
+    scheduler says all this.
     """
 
     name: str
@@ -192,6 +193,7 @@ class NodeView:
     set_by: str = ""
     booted: str = ""
     answers: bool = False
+    bare: str = ""
     holds: tuple[Hold, ...] = ()
     blocks_resume: tuple[Block, ...] = ()
     finding: str = ""

@@ -42,6 +42,7 @@ NODE = spec(
     lacks={"type": "str"},
     looked_ago={"type": "float"},
     looked_boot={"type": "str"},
+    looked_gpus={"type": "int"},
     state={"type": "str", "choices": list(names.STATES), "default": "present"},
     moved_to={"type": "str"},
     why={"type": "str", "default": "maintenance"},

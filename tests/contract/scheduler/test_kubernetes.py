@@ -343,6 +343,13 @@ def test_a_node_whose_host_name_is_another_one_is_found(site: KubernetesSite) ->
     assert "ip-10-0-0-4" in known_as["gpu004"] and any(one.startswith("10.0.0.") for one in known_as["gpu004"])
 
 
+def test_a_name_that_is_too_long_for_a_label_spoils_no_batch(site: KubernetesSite) -> None:
+    long = "-".join(["gpu001", *["rack"] * 12])
+    site.people.node(long, **{"kubernetes.io/hostname": "gpu001-rack"})
+    views = site.open().states([NAME, OTHER, long, f"{long}-2"])
+    assert [one.state for one in views.values()] == ["idle", "idle", "idle", "absent"]
+
+
 def test_a_list_whose_pages_expire_is_begun_anew_and_given_up(site: KubernetesSite) -> None:
     site.server.page = 2
     assert set(site.open().known()) == set(site.names)

@@ -46,6 +46,8 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.kube
     Claim,
     Pod,
     Policy,
+    Slurmd,
+    by_node,
     claim,
     left_over,
     pod,
@@ -56,6 +58,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.kube
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.kubernetes.tables import (
     HOLD,
+    LABEL,
     REMEDIES,
     SETTLES,
     STANDING,
@@ -131,14 +134,15 @@ class Kubernetes(Scheduler):
         # The pods are asked for after the nodes. A binding asks for neither cordon nor taint: one that was seen held is
         # still given the pods that the scheduler had chosen it for before, so a hold has to have stood for a while.
         now = self.api.date
-        pods = self._pods(list(records))
-        claims = self._claimed() if records else []
+        pods: dict[str, list[Pod]] = {name: [] for name in records}
+        for one in self._pods(list(records)):
+            pods[one.node].append(one)
+        claims = by_node(self._claimed()) if records else {}
         views: dict[str, NodeView] = {}
         spoilt: dict[str, BadAnswer] = {}
         for name, record in records.items():
             try:
-                its = [one for one in pods if one.node == name]
-                work = [*(one.work for one in its), *left_over(name, claims, its)]
+                work = [*(one.work for one in pods[name]), *left_over(claims.get(name, ()), pods[name])]
                 views[name] = record.view(work, record.unsettled(now, self.SETTLES))
             except BadAnswer as exc:
                 spoilt[name] = exc
@@ -194,10 +198,12 @@ class Kubernetes(Scheduler):
 
     def _records(self, names: Sequence[str]) -> dict[str, Record]:
         found: dict[str, Record] = {}
-        if len(names) > 1:
-            for first in range(0, len(names), _NAMES):
-                found.update(self._of_hosts(names[first : first + _NAMES]))
-        # One alone, and those whose label is another one's name, or no name at all.
+        labels = [name for name in names if len(name) <= LABEL]
+        if len(labels) > 1:
+            for first in range(0, len(labels), _NAMES):
+                found.update(self._of_hosts(labels[first : first + _NAMES]))
+        # One alone, those whose label is another one's name, or none, and those that are too long for a label: a
+        # selector with one of those is refused whole.
         rest = [name for name in names if name not in found]
         found.update({record.name: record for record in self._at_once(self._one, rest) if record is not None})
         return {name: found[name] for name in names if name in found}
@@ -275,13 +281,15 @@ class Kubernetes(Scheduler):
     # -- writing -----------------------------------------------------------------------------------------------
 
     def hold_request(self, view: NodeView, token: str, kind: str) -> str:
-        mark = f"taint {spelled(taint_of(token))}, annotation {HOLD}: {token}, and a cordon"
+        told = ", which Slinky is told the reason of" if _runs_slurmd(view) else ""
+        mark = f"taint {spelled(taint_of(token))}, annotation {HOLD}: {token}, and a cordon{told}"
         return f"PATCH {self.address}{_NODES}/{view.name}: {mark}"
 
     def hold(self, view: NodeView, token: str, kind: str) -> None:
         record = self._unchanged(view)
         taints = [*without_ours(record.taints), taint_of(token)]
-        self._patch(view, {HOLD: token}, {"taints": taints, "unschedulable": True})
+        marks = {HOLD: token, **record.marks.for_slinky(token, _runs_slurmd(view))}
+        self._patch(view, marks, {"taints": taints, "unschedulable": True})
 
     def resume_request(self, view: NodeView) -> str:
         return f"PATCH {self.address}{_NODES}/{view.name}: without our taint and annotation, and without our cordon"
@@ -291,7 +299,7 @@ class Kubernetes(Scheduler):
         spec: dict[str, Any] = {"taints": without_ours(record.taints) or None}
         if record.marks.cordon_is_its:
             spec["unschedulable"] = None
-        self._patch(view, {HOLD: None}, spec)
+        self._patch(view, {HOLD: None, **record.marks.for_slinky("", _runs_slurmd(view))}, spec)
 
     def _unchanged(self, view: NodeView) -> Record:
         """The list of taints is written as a whole: so it is read for that, and only what was judged is written to."""
@@ -332,6 +340,10 @@ class Kubernetes(Scheduler):
         works = {work.id: work for work in _due(view.work)}
         told = self._at_once(lambda ident: evict_one(self.api, works[ident]), list(works))
         return [one for one in told if one is not None]
+
+
+def _runs_slurmd(view: NodeView) -> bool:
+    return any(isinstance(one, Slurmd) for one in view.work)
 
 
 def _due(work: Iterable[Work]) -> list[Work]:

@@ -19,7 +19,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Optional
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.contract import Block, Hold
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.kubernetes.fields import (
@@ -32,9 +32,11 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.kube
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.kubernetes.tables import (
     CONTROLLER,
+    CORDON_REASON,
     CORDONED,
     HOLD,
     KEEPS_AWAY,
+    LABEL,
     MARKS,
     REASON,
     SILENT,
@@ -42,15 +44,12 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.kube
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import kind_of, run_of
 
-#: A taint's value is written like a label's.
-_LABEL = 63
-
 Taint = Mapping[str, Any]
 
 
 def taint_of(token: str) -> dict[str, str]:
     """The run in a token, as far as a taint may hold it; the annotation has it whole."""
-    value = re.sub(r"\A[^A-Za-z0-9]+|[^A-Za-z0-9]+\Z", "", run_of(token)[:_LABEL])
+    value = re.sub(r"\A[^A-Za-z0-9]+|[^A-Za-z0-9]+\Z", "", run_of(token)[:LABEL])
     return {"key": HOLD, "value": value, "effect": KEEPS_AWAY[0]}
 
 
@@ -117,6 +116,16 @@ class Marks:
         """When the hold with a token was written, by the API server's book."""
         return self._author.since
 
+    def for_slinky(self, token: str, slurmd: bool) -> dict[str, Optional[str]]:
+        """What is written beside a hold with this token, or beside the end of one, for Slinky to give to Slurm as the
+        reason; a word of somebody else's stays there.
+
+        slurmd: is one of its pods on the node?
+        """
+        stands = word(self.node, "metadata", "annotations", CORDON_REASON)
+        ours = bool(stands) and stands == self.token
+        return {CORDON_REASON: token or None} if ours or (token and slurmd and not stands) else {}
+
     def keeps_away(self) -> bool:
         """By whatever stays until somebody acts."""
         return self.cordoned or any(self._lasts(taint) for taint in self.taints)
@@ -153,7 +162,7 @@ class Marks:
         found = []
         for kind in ("annotations", "labels"):
             for key, value in mapping(self.node, "metadata", kind).items():
-                if REASON.search(key):
+                if REASON.search(key) and not (key == CORDON_REASON and value == self.token):
                     by = writer(self.node, "metadata", kind, key)
                     found.append(Hold(str(value), by.name, by.since, form=f"cordon with {key}"))
         return found

@@ -9,6 +9,8 @@
 * Nobody asks a pod to leave that nothing starts again, or that has data on the node's own disk, unless the site says
   so; and where one such pod is on the node, nobody else's is disturbed for a drain that cannot come to its end.
 * Of a gang (Kueue, Volcano, JobSet) one pod that leaves ends all: it is waited for, unless the site says otherwise.
+* In a pod of Slinky users' jobs of Slurm run, of which Kubernetes knows nothing: it is waited for until its Slurm node
+  is drained.
 * A claim for devices of the node that is reserved for a pod which is not there any more is work as well: nobody told
   its driver to let go of them.
 """
@@ -31,7 +33,14 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.kube
     shown,
     word,
 )
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.kubernetes.tables import GANGS, GPU, MIRROR
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.kubernetes.tables import (
+    BUSY,
+    GANGS,
+    GPU,
+    MIRROR,
+    NODESET,
+    SLURM_STATE,
+)
 
 _OVER = ("Succeeded", "Failed")
 #: Volumes whose data is on the node's own disk, or in its memory.
@@ -46,6 +55,10 @@ class Policy:
     bare: bool = False
     local_data: bool = False
     gang: bool = False
+
+
+class Slurmd(Work):
+    """A node of Slurm, which Slinky keeps in a pod."""
 
 
 class Pod(NamedTuple):
@@ -75,6 +88,8 @@ def pod(raw: Mapping[str, Any], policy: Policy) -> Pod | None:
     back = _comes_back(raw)
     if back:
         found = Work(ident, stays=f"{back} with GPUs: keep it away from the node") if _has_gpus(raw) else None
+    elif _is_slurmd(raw):
+        found = Slurmd(ident, _ending(raw) or _undrained(raw), _stays(raw, policy))
     else:
         found = Work(ident, _ending(raw) or _gang(raw, policy), _stays(raw, policy))
     return None if found is None else Pod(node, found)
@@ -88,8 +103,28 @@ def _comes_back(raw: Mapping[str, Any]) -> str:
 
 def _controller(raw: Mapping[str, Any]) -> str:
     """The kind of what starts it again elsewhere; empty where nothing does."""
+    return str(_owner(raw).get("kind") or "")
+
+
+def _owner(raw: Mapping[str, Any]) -> Mapping[str, Any]:
     owners = rows(raw, "metadata", "ownerReferences")
-    return next((str(one.get("kind")) for one in owners if one.get("controller") is True), "")
+    return next((one for one in owners if one.get("controller") is True), {})
+
+
+def _is_slurmd(raw: Mapping[str, Any]) -> bool:
+    kind, group = NODESET
+    owner = _owner(raw)
+    return owner.get("kind") == kind and str(owner.get("apiVersion")).startswith(group)
+
+
+def _undrained(raw: Mapping[str, Any]) -> str:
+    """As slurm-operator says it of the Slurm node: what it does not say is not so."""
+    told = [str(one.get("type")) for one in rows(raw, "status", "conditions") if one.get("status") == "True"]
+    states = {one[len(SLURM_STATE) :] for one in told if one.startswith(SLURM_STATE)}
+    if "Drain" not in states or "Undrain" in states:
+        return "a slurmd of Slinky, whose Slurm node is not drained yet: its operator drains it by the node's cordon"
+    busy = [one for one in BUSY if one in states]
+    return f"a slurmd of Slinky, whose Slurm node still has jobs of users ({', '.join(busy)})" if busy else ""
 
 
 def _has_gpus(raw: Mapping[str, Any]) -> bool:
@@ -155,11 +190,19 @@ def claim(raw: Mapping[str, Any]) -> Claim | None:
     return Claim(f"claim {ident}", frozenset(nodes), pods) if pods and nodes else None
 
 
-def left_over(node: str, claims: Iterable[Claim], pods: Sequence[Pod]) -> list[Work]:
-    """Claims for devices of this node, of pods that are not there."""
+def by_node(claims: Iterable[Claim]) -> dict[str, list[Claim]]:
+    found: dict[str, list[Claim]] = {}
+    for one in claims:
+        for node in one.nodes:
+            found.setdefault(node, []).append(one)
+    return found
+
+
+def left_over(claims: Iterable[Claim], pods: Sequence[Pod]) -> list[Work]:
+    """Of the claims for devices of a node, those for pods that are not there."""
     there = {one.work.id.rpartition("@")[2] for one in pods}
     return [
         Work(one.id, f"reserved for {shown(sorted(one.pods.values()))}, which is not there: its driver holds devices")
         for one in claims
-        if node in one.nodes and not set(one.pods) & there
+        if not set(one.pods) & there
     ]

@@ -98,6 +98,13 @@ class Record:
         names = [name for name in mapping(self.raw, "status", "capacity") if GPU.fullmatch(name)]
         return bool(names) and self._gpus()[1] == 0
 
+    def bare(self) -> str:
+        """A new object, and a kubelet on a new disk, tell of no GPUs at all until the device plugin has come; so does a
+        node that has none. What a site wants to see instead of them is looked at by itself."""
+        if self.wanted.pairs or any(GPU.fullmatch(name) for name in mapping(self.raw, "status", "capacity")):
+            return ""
+        return "no GPU registered (if claims alone give them out, name what shows them in gpufleet_scheduler_ready)"
+
     def _lacking(self) -> Iterator[tuple[str, bool]]:
         """What of the wanted is not there yet, and whether some of it is: then more of it will hardly come."""
         free, labels = mapping(self.raw, "status", "allocatable"), mapping(self.raw, "metadata", "labels")
@@ -172,6 +179,7 @@ class Record:
             set_by=", ".join(dict.fromkeys(hold.author for hold in lasting if hold.author)),
             booted=self.booted,
             answers=self.answers,
+            bare=self.bare(),
             holds=holds,
             blocks_resume=tuple(self.blocks()),
             finding=finding,

@@ -15,6 +15,9 @@ HOLD = "gpufleet.io/hold"
 #: Who we are to the API server's book of who wrote which field.
 MANAGER = "gpufleet"
 
+#: Characters of a label's value, of one in a selector, and of a taint's.
+LABEL = 63
+
 #: Those that keep work away; ``PreferNoSchedule`` does not.
 KEEPS_AWAY = ("NoSchedule", "NoExecute")
 
@@ -77,6 +80,15 @@ GANGS: Mapping[str, str] = {
     "leaderworkerset.sigs.k8s.io/name": "LeaderWorkerSet",
     "training.kubeflow.org/job-name": "the training operator",
 }
+
+#: The pods in which Slinky runs slurmd: kind and group of what owns them. Its operator drains the Slurm node of each
+#: where the node of Kubernetes is cordoned, gives as the reason what stands in CORDON_REASON there, and tells the state
+#: of the Slurm node by conditions of the pod: SLURM_STATE and a word of Slurm's. Under BUSY ones users' jobs run in it.
+#: source: slurm-operator, docs/usage/nodeset-operations.md and pkg/conditions/conditions.go
+NODESET = ("NodeSet", "slinky.slurm.net/")
+CORDON_REASON = "nodeset.slinky.slurm.net/node-cordon-reason"
+SLURM_STATE = "SlurmNodeState"
+BUSY = ("Allocated", "Mixed", "Completing")
 
 #: The kubelet makes such a pod of a file on the node, whatever the API says.
 MIRROR = "kubernetes.io/config.mirror"
