@@ -115,6 +115,8 @@ class Cluster:
         self._slurmd_timeout = slurmd_timeout
         #: Has it the partition VERIFY?
         self._yields = yields
+        #: Further lines of slurm.conf.
+        self._more: tuple[str, ...] = ()
         #: What stands in topology.conf at the start; a cluster without any has no TopologyPlugin.
         self._topology = topology
         self._memory = dict.fromkeys((*NODES, DEAD, SECLUDED), 100)
@@ -207,8 +209,22 @@ class Cluster:
 
     def _rest(self) -> list[str]:
         tokens = [_JWT.format(root=self.root)] if self.tokens else []
-        tokens += _DISPLACES if self._yields else ()
+        tokens += (*_DISPLACES, *self._more) if self._yields else self._more
         return [*tokens, *(["TopologyPlugin=topology/tree"] if self._topology else [])]
+
+    @contextmanager
+    def configured(self, *lines: str) -> Iterator[None]:
+        """With these in slurm.conf, as long as it lasts."""
+        self._configure(lines)
+        try:
+            yield
+        finally:
+            self._configure(())
+
+    def _configure(self, lines: tuple[str, ...]) -> None:
+        self._more = lines
+        self.write_conf()
+        self.scontrol("reconfigure")
 
     def set_epilog(self, body: str) -> None:
         epilog = self.root / "epilog"

@@ -322,6 +322,14 @@ def test_a_partition_whose_jobs_do_not_give_way_is_refused(site: Site, slurm: An
     assert found["came_to"] == "skipped" and f"jobs of {hidden} would wait" in found["reason"], found
 
 
+def test_a_slurm_that_leaves_each_job_alone_for_a_while_is_refused(site: Site, slurm: Any) -> None:
+    """Its users would wait for the verification as long."""
+    with slurm.configured("PreemptExemptTime=00:05:00"):
+        found = told(site.run("gpu001"), "gpu001")
+    assert (found["came_to"], found["kind"]) == ("skipped", "config"), found
+    assert "PreemptExemptTime=00:05:00" in found["reason"] and site.left() == []
+
+
 def test_a_slurm_that_displaces_nobody_is_refused(slurm_running: Any) -> None:
     driver = open_scheduler({"scheduler": "slurm", "scheduler_conf": str(slurm_running.conf)})
     with pytest.raises(ConfigError, match="does not displace jobs"):

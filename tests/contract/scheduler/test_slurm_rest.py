@@ -24,11 +24,13 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     Unsupported,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.contract import WORK
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.node import scheduler_node
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.place import Place
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm.driver import Slurm
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
 from contract.scheduler import slurm_cluster, slurm_rest
 from contract.scheduler.schedulers import SlurmRestSite
-from contract.scheduler.verbs import TOKEN
+from contract.scheduler.verbs import OPTIONS, RUN, TOKEN
 from suite import services
 
 
@@ -305,3 +307,12 @@ def test_a_hold_is_one_write_of_one_node(rest: Any) -> None:
     with pytest.raises(Changed):
         driver.hold(replace(view, name="gpu002"), TOKEN, WORK)
     assert rest.texts("gpu002") == ["alice's"]
+
+
+def test_that_nobody_looked_at_the_topology_is_told(rest: Any) -> None:
+    """A node that it lacks would stand idle for good; by the commands it is refused."""
+    options = {**OPTIONS, **rest.connection, "scheduler_node": "gpu001", "known_runs": [RUN]}
+    scheduler_node({**options, "state": "held"}, Context(node="gpu001"))
+    ctx = Context(node="gpu001")
+    assert scheduler_node({**options, "state": "resumed", "known_token": TOKEN}, ctx).changed
+    assert any("nobody looked" in line and "slurmrestd tells no topology" in line for line in ctx.warnings)

@@ -24,6 +24,11 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slur
 
 #: By which partitions displace each other's jobs; by QOS it is another kind, of which nothing is asked here.
 _BY_PARTITION = "preempt/partition_prio"
+#: What keeps a job where it is, whatever its partition: the time for which each job is left alone, and the words for
+#: none (measured with 22.05, and man slurm.conf); in releases after that also a priority from which on nobody displaces
+#: a job.
+_EXEMPT_TIME, _NO_TIME = "PreemptExemptTime", frozenset({"", "00:00:00", "NONE", "-1"})
+_EXEMPT_PRIORITY = "min_exempt_priority"
 #: What becomes of a displaced job so that its node is free: suspended it would keep its memory, that of the GPUs too.
 _FREES = ("CANCEL", "REQUEUE")
 _FIELD = re.compile(r"(?:^|\s)(PartitionName|Nodes|PriorityTier|PreemptMode|GraceTime|State)=(\S*)")
@@ -80,6 +85,7 @@ def unyielding(link: Commands, queue: str, nodes: Sequence[str]) -> dict[str, st
             seen=f"PreemptType={kind or 'none'}",
             do="set it as docs/how-to/verify-idle-nodes.md shows, and restart slurmctld",
         )
+    _demand_none_exempt(link)
     known = parse_queues(link.ask("scontrol", "--all", "-o", "show", "partition"))
     if queue not in known:
         raise ConfigError(f"Slurm has no partition {queue}", address=link.address, wanted=", ".join(sorted(known)))
@@ -87,6 +93,22 @@ def unyielding(link: Commands, queue: str, nodes: Sequence[str]) -> dict[str, st
     _demand_that_it_frees(link, mine)
     rivals = [one for one in known.values() if one.name != queue and one.tier <= mine.tier]
     return {node: why for node in nodes for why in [_why_not(mine, rivals, node)] if why}
+
+
+def _demand_none_exempt(link: Commands) -> None:
+    """A user would wait for as long as Slurm leaves a job alone, whatever partition it is in."""
+    seconds, parameters = link.setting(_EXEMPT_TIME), link.setting("PreemptParameters")
+    exempt = [one for one in parameters.lower().split(",") if one.partition("=")[0] == _EXEMPT_PRIORITY]
+    wrong = [f"{_EXEMPT_TIME}={seconds}"] if seconds.upper() not in _NO_TIME else []
+    wrong += [f"PreemptParameters={one}" for one in exempt]
+    if wrong:
+        raise ConfigError(
+            "Slurm would leave a verification alone though a user waits for its node",
+            address=link.address,
+            wanted=f"{_EXEMPT_TIME}=0, and no {_EXEMPT_PRIORITY} in PreemptParameters",
+            seen=", ".join(wrong),
+            do="take it out of slurm.conf, and run scontrol reconfigure; or do without verifications of idle nodes",
+        )
 
 
 def _demand_that_it_frees(link: Commands, mine: Queue) -> None:

@@ -42,9 +42,9 @@ class Link(ABC):
     def known(self) -> dict[str, tuple[str, ...]]:
         """As :meth:`.Scheduler.known`."""
 
+    @abstractmethod
     def unplaced(self) -> Unplaced:
-        """As :meth:`.Scheduler.unplaced`; of a transport that cannot ask for the topology, nobody."""
-        return Unplaced({})
+        """As :meth:`.Scheduler.unplaced`; a transport that cannot ask for the topology says that as ``unread``."""
 
     @abstractmethod
     def clock(self) -> str:

@@ -30,7 +30,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     Unsupported,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut, short
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.contract import Work
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.contract import Unplaced, Work
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.place import Place
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm import rest_shapes as shapes
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm.commands import Commands
@@ -182,6 +182,12 @@ class Rest(Link):
                 others = (shapes.text(one, field) for field in ("hostname", "address"))
                 found[_name(one)] = (*found.get(_name(one), ()), *filter(None, others))
         return found
+
+    def unplaced(self) -> Unplaced:
+        # No version serves the topology, and a node's own field of it is empty where a file gives the node its place.
+        return Unplaced(
+            {}, "slurmrestd tells no topology (scontrol show topology does, on a machine with the commands)"
+        )
 
     def clock(self) -> str:
         # measured: slurmctld's time at its answer.
