@@ -57,18 +57,16 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Callable, ClassVar, NamedTuple, Optional
+from typing import Any, ClassVar, NamedTuple, Optional, Union
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _token
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import FleetError, Unsupported
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler import names
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.each import Still, each, failed
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.jobs import Ask, Job
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.place import Place
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.topology import Keeper
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.trials import Trials
-
-#: Called with a node's name right before each write to it, and raises where that may not be sent any more.
-Still = Callable[[str], None]
 
 ABSENT = "absent"
 #: Every state that a driver may report, in the port's own terms.
@@ -334,11 +332,11 @@ class Scheduler(ABC):
     ) -> dict[str, FleetError]:
         """Several holds, each with what :meth:`hold` takes, in as few writes as the scheduler allows; by node, why one
         was not sent or not taken. One of them that fails says nothing of the others."""
-        return _each({view.name: partial(self.hold, view, token, kind) for view, token, kind in due}, still)
+        return failed(each({view.name: partial(self.hold, view, token, kind) for view, token, kind in due}, still))
 
     def resume_each(self, views: Sequence[NodeView], still: Still = lambda name: None) -> dict[str, FleetError]:
         """The same of :meth:`resume`."""
-        return _each({view.name: partial(self.resume, view) for view in views}, still)
+        return failed(each({view.name: partial(self.resume, view) for view in views}, still))
 
     def evict_request(self, view: NodeView) -> str:
         """The write that makes work leave a held node, in words; empty where none is due, as where work ends by
@@ -354,6 +352,12 @@ class Scheduler(ABC):
         :raises Unsupported: where ``EVICTS`` is false.
         """
         raise Unsupported("this scheduler's work ends by itself", node=view.name)
+
+    def evict_each(
+        self, views: Sequence[NodeView], still: Still = lambda name: None
+    ) -> dict[str, Union[Sequence[Refusal], FleetError]]:
+        """The same of several, as many at once as the scheduler takes well; by node, or what was in its way."""
+        return each({view.name: partial(self.evict, view) for view in views}, still)
 
     # -- jobs of our own -------------------------------------------------------------------------------------------
 
@@ -385,15 +389,3 @@ class Scheduler(ABC):
     def end_jobs(self, jobs: Sequence[str]) -> None:
         """End these, by their ids; one that is over already is no error."""
         raise Unsupported(f"no job of ours is run by the scheduler {self.NAME} here", address=self.address)
-
-
-def _each(writes: Mapping[str, Callable[[], None]], still: Still) -> dict[str, FleetError]:
-    """One after the other; by node, why it failed."""
-    failed: dict[str, FleetError] = {}
-    for name, write in writes.items():
-        try:
-            still(name)
-            write()
-        except FleetError as exc:
-            failed[name] = exc
-    return failed

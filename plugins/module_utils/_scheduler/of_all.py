@@ -175,10 +175,12 @@ class OfAll(Scheduler):
         return self._driver.evict_request(view)
 
     def evict(self, view: NodeView) -> Sequence[Refusal]:
-        def each(asked: Sequence[_Due]) -> list[Any]:
-            return [_tried(self._driver.evict, one) for one in asked]
+        def all_of(asked: Sequence[_Due]) -> list[Any]:
+            lines = {one.name: one.still for one in asked}
+            told = self._driver.evict_each([one.what for one in asked], lambda name: lines[name]())
+            return [told[one.name] for one in asked]
 
-        found: Sequence[Refusal] = self._ask("evict", _Due(view.name, view, self._still), each)
+        found: Sequence[Refusal] = self._ask("evict", _Due(view.name, view, self._still), all_of)
         return found
 
 
@@ -204,13 +206,5 @@ def _of(names: Sequence[str], found: Mapping[str, NodeView], failed: Mapping[str
 def _said(ask: Callable[[], Any]) -> Any:
     try:
         return ask()
-    except FleetError as exc:
-        return exc
-
-
-def _tried(ask: Callable[[NodeView], Any], due: _Due) -> Any:
-    try:
-        due.still()
-        return ask(due.what)
     except FleetError as exc:
         return exc

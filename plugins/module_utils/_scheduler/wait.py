@@ -15,7 +15,7 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Union
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
     Changed,
@@ -92,17 +92,28 @@ class _Cluster:
             if host.elsewhere:
                 host.refuse(host.judgement.reason, host.judgement.kind)
 
-    def evict(self, host: Watched, view: NodeView) -> None:
-        """What is refused is told of this node; the next look shows what has left."""
-        try:
-            host.refusals = self.driver.evict(view)
-        except Unreachable as exc:
-            self.trouble = exc
-        except Changed:
-            host.refusals = ()
-        except Refused as exc:
-            host.refusals = [Refusal("all", str(exc), for_good=True)]
-        host.judgement = after_eviction(host.judgement, host.refusals)
+    def evict(self, due: Mapping[str, Watched], ctx: Context) -> None:
+        """What is refused is told of its node; the next look shows what has left.
+
+        due: by its node, each host of which something may be made to leave.
+        """
+        views = [host.view for host in due.values() if host.view is not None]
+        told = self.driver.evict_each(views, lambda name: ctx.lifeline.still((due[name].host,)))
+        for name, host in due.items():
+            self._evicted(host, told[name])
+            host.judgement = after_eviction(host.judgement, host.refusals)
+
+    def _evicted(self, host: Watched, told: Union[Sequence[Refusal], FleetError]) -> None:
+        if isinstance(told, Unreachable):
+            self.trouble = told
+        elif isinstance(told, Refused):
+            host.refusals = [Refusal("all", str(told), for_good=True)]
+        elif isinstance(told, (Changed, LeaseLost, PermitDue)):
+            host.refusals = ()  # looked at anew at the next poll, or given up there
+        elif isinstance(told, FleetError):
+            raise told
+        else:
+            host.refusals = told
 
 
 class _Watch:
@@ -206,32 +217,43 @@ class _Watch:
         for cluster in self.clusters:
             cluster.look(self.ctx)
             if cluster.trouble is None:
-                for host in cluster.hosts:
-                    self._consider(cluster, host)
+                self._consider_all(cluster)
         self._tell()
         unread = any(cluster.trouble for cluster in self.clusters)
         self.over = not unread and all(host.refused or host.judgement.settled for host in self.hosts)
         return self.over
 
-    def _consider(self, cluster: _Cluster, host: Watched) -> None:
-        view = host.view
-        if view is None:
-            return
-        before = host.judgement
-        driver = cluster.driver
-        if self.judge is JUDGES["drained"] and host.claim.lost(view) and not self.ctx.check_mode:
-            self._hold_again(cluster, host, view)
-            return
+    def _consider_all(self, cluster: _Cluster) -> None:
+        """Judged each by itself; what is to leave is asked together."""
+        due: dict[str, Watched] = {}
+        judged: list[tuple[Watched, NodeView, Judgement]] = []
+        for host in cluster.hosts:
+            view, before = host.view, host.judgement
+            if view is None:
+                continue
+            if self.judge is JUDGES["drained"] and host.claim.lost(view) and not self.ctx.check_mode:
+                self._hold_again(cluster, host, view)
+                continue
+            judged.append((host, view, before))
+            due.update({view.name: host} if self._may_evict(cluster.driver, host, view) else {})
+        cluster.evict(due, self.ctx)
+        for host, view, before in judged:
+            self._considered(cluster, host, view, before)
+
+    def _may_evict(self, driver: Scheduler, host: Watched, view: NodeView) -> bool:
+        """Judges it: is anything due to leave, and may it be asked?"""
         host.judgement = self.judge(view, host.claim, kept=driver.KEEPS_NODES, check_mode=self.ctx.check_mode)
         host.refusals = ()
         request = driver.evict_request(view) if host.judgement.evict else ""
         with contextlib.suppress(LeaseLost, PermitDue):  # given up at the next poll, or sent with leave at the next
-            if request and self.ctx.may_write(request, nodes=(host.host,)):
-                cluster.evict(host, view)
+            return bool(request) and self.ctx.may_write(request, nodes=(host.host,))
+        return False
+
+    def _considered(self, cluster: _Cluster, host: Watched, view: NodeView, before: Judgement) -> None:
         if host.judgement.settled and not before.settled and not host.settled_before:
             host.settled_after = time.monotonic() - self.begun
         host.settled_before = host.judgement.settled and host.settled_before
-        self._stuck(host, view, driver)
+        self._stuck(host, view, cluster.driver)
 
     def _hold_again(self, cluster: _Cluster, host: Watched, view: NodeView) -> None:
         """Its record was made anew, as by a reimage, and our hold went with the old one; the next poll sees."""

@@ -72,6 +72,11 @@ class Newer:
         self.slurm, self.version = slurm, version
         #: Others that it names as well.
         self.also: tuple[str, ...] = ()
+        #: It changes several nodes by one request.
+        self.writes_many = True
+        #: Under which name slurmctld is told of a node, who is known by another one by then; does it forget to tell it?
+        self.renamed: dict[str, str] = {}
+        self.forgets = False
         #: A test's own word in the place of an answer: path's word -> what becomes of its content.
         self.bent: dict[str, Any] = {}
         self._http = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
@@ -106,6 +111,8 @@ class Newer:
         for base in (f"/slurm/{version}" for version in (self.version, *self.also)):
             served.update({f"{base}/{word}/": {"get": {}} for word in ("nodes", "jobs", "reservations", "diag")})
             served[f"{base}/node/{{node_name}}"] = {"get": {}, "post": {}}
+            if self.writes_many:
+                served[f"{base}/nodes/"]["post"] = {}
         return served
 
     def _valid(self, given: str, user: str) -> bool:
@@ -147,11 +154,20 @@ class Newer:
     def _get_diag(self, _name: str, _body: bytes) -> tuple[int, Any]:
         return 200, _told(statistics={"req_time": _number(int(time.time()))})
 
+    def _post_nodes(self, _name: str, body: bytes) -> tuple[int, Any]:
+        """measured: slurmctld goes through the list and does what it can, whatever the status then says."""
+        wanted = json.loads(body)
+        if not self.writes_many:
+            return 404, "Unable to find requested URL endpoint."
+        return self._post_node(",".join(wanted.pop("name")), json.dumps(wanted).encode())
+
     def _post_node(self, name: str, body: bytes) -> tuple[int, Any]:
         wanted = json.loads(body)
         said = [f"State={'+'.join(wanted['state'])}"] if "state" in wanted else []
         said += [f"Reason={wanted['reason']}"] if "reason" in wanted else []
-        printed = self.slurm.scontrol("update", f"NodeName={name}", *said, check=False).strip()
+        names = ",".join(self.renamed.get(one, one) for one in name.split(","))
+        argv = ("update", f"NodeName={names}", *said)
+        printed = "" if self.forgets else self.slurm.scontrol(*argv, check=False).strip()
         if printed:
             number = 2018 if "Invalid node name" in printed else 2180
             return 422, _failed(number, printed, f"Failure to update node {name}")

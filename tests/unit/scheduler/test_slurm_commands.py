@@ -190,6 +190,19 @@ def test_of_several_one_that_is_gone_spoils_no_other(world: World, tmp_path: Pat
     assert len([call for call in asked(file) if "update" in call]) == 1, "what it has reached is not sent again"
 
 
+def test_a_thousand_are_held_and_resumed_by_three_commands(world: World) -> None:
+    names = [f"gpu{number:04d}" for number in range(1000)]
+    file = world(nodes=dict.fromkeys(names, FREE))
+    driver = Slurm({})
+    for state in ("held", "resumed"):
+        views, before = driver.states(names), len(asked(file))
+        due = [(views[name], TOKEN, WORK) for name in names]
+        assert (driver.hold_each(due) if state == "held" else driver.resume_each(list(views.values()))) == {}
+        calls = [" ".join(call.split()[:6])[:50] for call in asked(file)[before:]]
+        assert len(calls) == 3 and "update" in calls[-1], calls
+    assert not any(view.held for view in driver.states(names).values())
+
+
 def test_holds_for_several_reasons_are_a_write_for_each(world: World) -> None:
     file = world(nodes=dict.fromkeys(("n1", "n2", "n3"), FREE))
     driver = Slurm({})

@@ -15,7 +15,8 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import Any, Optional
+from functools import partial
+from typing import Any, Optional, Union
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
     BadAnswer,
@@ -30,8 +31,10 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.cont
     NodeView,
     Refusal,
     Scheduler,
+    Still,
     Work,
 )
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.each import each, failed
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.kubernetes import access, api, rights
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.kubernetes.evict import evict_one
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.kubernetes.fields import mapping, rows
@@ -286,7 +289,10 @@ class Kubernetes(Scheduler):
         return f"PATCH {self.address}{_NODES}/{view.name}: {mark}"
 
     def hold(self, view: NodeView, token: str, kind: str) -> None:
-        record = self._unchanged(view)
+        self._hold(view, self._one(view.name), token)
+
+    def _hold(self, view: NodeView, found: Optional[Record], token: str) -> None:
+        record = self._unchanged(view, found)
         taints = [*without_ours(record.taints), taint_of(token)]
         marks = {HOLD: token, **record.marks.for_slinky(token, _runs_slurmd(view))}
         self._patch(view, marks, {"taints": taints, "unschedulable": True})
@@ -295,15 +301,42 @@ class Kubernetes(Scheduler):
         return f"PATCH {self.address}{_NODES}/{view.name}: without our taint and annotation, and without our cordon"
 
     def resume(self, view: NodeView) -> None:
-        record = self._unchanged(view)
+        self._resume(view, self._one(view.name))
+
+    def _resume(self, view: NodeView, found: Optional[Record]) -> None:
+        record = self._unchanged(view, found)
         spec: dict[str, Any] = {"taints": without_ours(record.taints) or None}
         if record.marks.cordon_is_its:
             spec["unschedulable"] = None
         self._patch(view, {HOLD: None, **record.marks.for_slinky("", _runs_slurmd(view))}, spec)
 
-    def _unchanged(self, view: NodeView) -> Record:
+    def hold_each(
+        self, due: Sequence[tuple[NodeView, str, str]], still: Still = lambda name: None
+    ) -> dict[str, FleetError]:
+        tokens = {view.name: token for view, token, _kind in due}
+        return self._write_each(
+            [view for view, _token, _kind in due],
+            still,
+            lambda view, found: self._hold(view, found, tokens[view.name]),
+        )
+
+    def resume_each(self, views: Sequence[NodeView], still: Still = lambda name: None) -> dict[str, FleetError]:
+        return self._write_each(views, still, self._resume)
+
+    def _write_each(
+        self, views: Sequence[NodeView], still: Still, write: Callable[[NodeView, Optional[Record]], None]
+    ) -> dict[str, FleetError]:
+        """Each is a patch of its own, which compares; what it compares with is one list for many of them."""
+        problems: dict[str, FleetError] = {}
+        for first in range(0, len(views), _NAMES):
+            some = views[first : first + _NAMES]
+            records = self._records([view.name for view in some])
+            calls = {view.name: partial(write, view, records.get(view.name)) for view in some}
+            problems.update(failed(each(calls, still, _AT_ONCE)))
+        return problems
+
+    def _unchanged(self, view: NodeView, record: Optional[Record]) -> Record:
         """The list of taints is written as a whole: so it is read for that, and only what was judged is written to."""
-        record = self._one(view.name)
         if record is None or record.version != view.version:
             raise self._changed(view, record.version if record else "no such node")
         return record
@@ -334,12 +367,28 @@ class Kubernetes(Scheduler):
         return f"POST {self.address}/api/v1/namespaces/{{{pods}}}/eviction" if due else ""
 
     def evict(self, view: NodeView) -> Sequence[Refusal]:
+        found = self.evict_each([view])[view.name]
+        if isinstance(found, FleetError):
+            raise found
+        return found
+
+    def evict_each(
+        self, views: Sequence[NodeView], still: Still = lambda name: None
+    ) -> dict[str, Union[Sequence[Refusal], FleetError]]:
         """Where the taint of our hold is gone, others would take the places of those that leave."""
-        if view.state != "draining":
-            raise Refused("pods are made to leave a held node alone", node=view.name, seen=view.native)
-        works = {work.id: work for work in _due(view.work)}
-        told = self._at_once(lambda ident: evict_one(self.api, works[ident]), list(works))
-        return [one for one in told if one is not None]
+        told: dict[str, Union[Sequence[Refusal], FleetError]] = {
+            view.name: Refused("pods are made to leave a held node alone", node=view.name, seen=view.native)
+            for view in views
+            if view.state != "draining"
+        }
+        due = {work.id: (view.name, work) for view in views if view.name not in told for work in _due(view.work)}
+        calls = {ident: partial(evict_one, self.api, work) for ident, (_name, work) in due.items()}
+        answers = each(calls, lambda ident: still(due[ident][0]), _AT_ONCE)
+        for view in (view for view in views if view.name not in told):
+            its = [answers[work.id] for work in _due(view.work)]
+            trouble = next((one for one in its if isinstance(one, FleetError)), None)
+            told[view.name] = trouble or [one for one in its if isinstance(one, Refusal)]
+        return told
 
 
 def _runs_slurmd(view: NodeView) -> bool:

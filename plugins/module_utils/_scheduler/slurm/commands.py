@@ -289,10 +289,6 @@ class Commands(Link):
             raise self._error(done, f"scontrol update State={state}").located(node=name)
 
     def update_each(self, names: Sequence[str], state: str, reason: str | None = None) -> dict[str, FleetError]:
-        """Of several, each of which Slurm has shown just now, in as few commands as hold their names; by node, why not.
-
-        One of several that fails may have been done for some of them: it is told of all.
-        """
         failed: dict[str, FleetError] = {}
         for block in blocks(names):
             try:

@@ -192,18 +192,14 @@ class Slurm(Scheduler):
     def hold_each(
         self, due: Sequence[tuple[NodeView, str, str]], still: Still = lambda name: None
     ) -> dict[str, FleetError]:
-        if not isinstance(self._link, Commands):
-            return super().hold_each(due, still)
         failed: dict[str, FleetError] = {}
         for token in dict.fromkeys(token for _view, token, _kind in due):
             views = [view for view, its, _kind in due if its == token]
-            failed.update(self._update_each(self._link, views, still, "DRAIN", token))
+            failed.update(self._update_each(views, still, "DRAIN", token))
         return failed
 
     def resume_each(self, views: Sequence[NodeView], still: Still = lambda name: None) -> dict[str, FleetError]:
-        if not isinstance(self._link, Commands):
-            return super().resume_each(views, still)
-        return self._update_each(self._link, views, still, "RESUME")
+        return self._update_each(views, still, "RESUME")
 
     # -- jobs of our own ---------------------------------------------------------------------------------------
 
@@ -259,25 +255,34 @@ class Slurm(Scheduler):
         self._link.update(name, state, reason)
 
     def _update_each(
-        self, link: Commands, views: Sequence[NodeView], still: Still, state: str, reason: str | None = None
+        self, views: Sequence[NodeView], still: Still, state: str, reason: str | None = None
     ) -> dict[str, FleetError]:
-        """Where a write to several fails, those that it has not reached are written to one by one: one of them spoils
-        nobody else's."""
+        """A write to several that is refused may be half done: those that it has not reached, which one look tells, are
+        written to one by one, so that one of them spoils nobody else's."""
         failed = _over(views, still)
         failed.update(self._changed([view for view in views if view.name not in failed]))
         due = {view.name: view for view in views if view.name not in failed}
-        for name, why in link.update_each(list(due), state, reason).items():
-            alone = len(due) > 1 and not isinstance(why, Unreachable)
+        told = self._link.update_each(list(due), state, reason)
+        for name, why in self._not_done(told, state, reason).items():
+            alone = len(due) > 1 and isinstance(why, Refused)
             problem = self._alone(due[name], still, state, reason) if alone else why
             failed.update({name: problem} if problem else {})
         return failed
 
+    def _not_done(self, told: Mapping[str, FleetError], state: str, reason: str | None) -> Mapping[str, FleetError]:
+        """Those of a write that failed which do not show it all the same; of one that nobody answered, all."""
+        if not told or any(isinstance(why, Unreachable) for why in told.values()):
+            return told
+        try:
+            records = self._all_records(list(told))[0]
+        except FleetError:
+            return told
+        return {name: why for name, why in told.items() if not (name in records and records[name].shows(state, reason))}
+
     def _alone(self, view: NodeView, still: Still, state: str, reason: str | None) -> FleetError | None:
         try:
             still(view.name)
-            record = self._all_records([view.name])[0].get(view.name)
-            if record is None or not record.shows(state, reason):
-                self._update(view, state, reason)
+            self._update(view, state, reason)
         except FleetError as exc:
             return exc
         return None

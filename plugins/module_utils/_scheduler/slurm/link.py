@@ -74,3 +74,10 @@ class Link(ABC):
     @abstractmethod
     def update(self, name: str, state: str, reason: str | None = None) -> None:
         """Once, of one node."""
+
+    @abstractmethod
+    def update_each(self, names: Sequence[str], state: str, reason: str | None = None) -> dict[str, FleetError]:
+        """Of several, each of which Slurm has shown just now, in as few writes as hold their names; by node, why not.
+
+        One of several that fails may have been done for some of them: it is told of all.
+        """

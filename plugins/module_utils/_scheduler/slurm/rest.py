@@ -7,7 +7,8 @@ What is known of it (measured with 22.05 and 26.05), and why the code is as it i
 
 * 200 with ``errors`` is a refusal, and 200 with a warning of an unknown field did something else than was asked.
 * An unknown node is 200 with an error numbered 0 and no node at all: only a whole table in which it is missing says so.
-* A host list is no way to ask for several nodes, and one to write them in part: one node, or the whole table.
+* A host list is no way to ask for several nodes: one node, or the whole table. A write of several may be refused and
+  half done: whoever wrote reads them back.
 * ``POST /node/ALL`` changes every node, so no name goes out that could mean more than one.
 * Neither SlurmUser nor PrivateData can be asked for.
 """
@@ -59,6 +60,8 @@ except ImportError:
 
 #: Seconds for one answer: 5,000 nodes take 3.5 to 4.5, and an outage of slurmctld is told after 10.
 TIMEOUT = 60.0
+#: Nodes of one write.
+AT_ONCE = 1000
 _NODES = re.compile(r"/slurm/(v\d+\.\d+\.\d+)/nodes/?\Z")
 _RIGHTS = "use a token of root, of SlurmUser (gpufleet_scheduler_slurm_user) or of an operator of the accounting"
 
@@ -253,8 +256,15 @@ class Rest(Link):
     # -- writing -----------------------------------------------------------------------------------------------
 
     def _writes(self) -> bool:
+        return self._takes("node/")
+
+    def _writes_many(self) -> bool:
+        """An older version changes one node at a time."""
+        return self._takes("nodes/")
+
+    def _takes(self, word: str) -> bool:
         version, paths = self._spoken()
-        mine = [methods for path, methods in paths.items() if path.startswith(f"/slurm/{version}/node/")]
+        mine = [methods for path, methods in paths.items() if f"{path}/".startswith(f"/slurm/{version}/{word}")]
         return any(isinstance(methods, dict) and "post" in methods for methods in mine)
 
     def _reads_alone(self) -> Unsupported:
@@ -272,16 +282,30 @@ class Rest(Link):
     def update(self, name: str, state: str, reason: str | None = None) -> None:
         if not self._writes():
             raise self._reads_alone().located(node=name)
-        path = self._path("node/" + check_name(name))
         try:
-            content = self._send("POST", path, _body(state, reason))
+            self._update("node/" + check_name(name), _body(state, reason))
         except FleetError as exc:
             raise exc.located(node=name) from exc
+
+    def update_each(self, names: Sequence[str], state: str, reason: str | None = None) -> dict[str, FleetError]:
+        failed: dict[str, FleetError] = {}
+        step = AT_ONCE if self._writes_many() else 1
+        for block in (names[first : first + step] for first in range(0, len(names), step)):
+            try:
+                if block[1:]:
+                    self._update("nodes/", {"name": [check_name(name) for name in block], **_body(state, reason)})
+                else:
+                    self.update(block[0], state, reason)
+            except FleetError as exc:
+                failed.update(dict.fromkeys(block, exc))
+        return failed
+
+    def _update(self, path: str, body: Mapping[str, Any]) -> None:
+        content = self._send("POST", self._path(path), body)
         warnings = content.get("warnings") or []
         if UNKNOWN_FIELD in str(warnings).lower():
             raise BadAnswer(
                 "slurmrestd left out a part of what was to be written",
-                node=name,
                 address=self.address,
                 seen=cut(warnings, 300),
                 do="look at the node, then run again: this is a defect of the collection",
