@@ -38,20 +38,27 @@ class _Unheard:
 
 
 class Move:
-    def __init__(self, old: Any, new: Any, folder: Path, *, deploy: bool = False) -> None:
+    def __init__(
+        self, old: Any, new: Any, folder: Path, *, deploy: bool = False, scheduler: dict[str, str] | None = None
+    ) -> None:
+        """:param scheduler: variables of the scheduler that the node serves; without it, it serves none."""
         self.old, self.new, self.folder = old, new, folder
         self.controller = Controller(_Unheard(old), folder, 1)
         [(self.name, self.node)] = self.controller.nodes.items()
         self.inventory = folder / "hosts.yml"
         self.to = {"migrate_to": self.new.connection()}
-        self._variables(gpufleet_scheduler="none", enroll_driver={old.name: old.extras, new.name: new.extras})
+        self._variables(
+            **(scheduler or {"gpufleet_scheduler": "none"}), enroll_driver={old.name: old.extras, new.name: new.extras}
+        )
         (folder / "to.yml").write_text(yaml.safe_dump(self.to), encoding="utf-8")
         self.controller.play(READY, wait("ready"))
         if deploy:
             self._deployed()
         with Ledger(f"sqlite:///{self.controller.ledger}") as ledger:
             node = ledger.identify(self.name, aliases=[("serial", self.node["serial"])])
-            ledger.append("r1", [(node, Event("state", state)) for state in ("enrolled", "draining", "drained")])
+            came = Event("state", "admitted", {"scheduler_node": (scheduler or {}).get("gpufleet_scheduler_node")})
+            way = [came] if scheduler else [Event("state", state) for state in ("draining", "drained")]
+            ledger.append("r1", [(node, event) for event in (Event("state", "enrolled"), *way)])
         self.forget()
 
     def _deployed(self) -> None:

@@ -6,17 +6,23 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._wait import kept_alive
+from bcm_commands import head as bcm_head
+from bcm_commands.site import BcmSite
+from contract.scheduler import slurm_cluster
 from controller import DEPLOYED, READY, wait
 from moving import Move
 from pxe_files.site import PxeSite
 from service_sites import IronicSite, MaasSite
 from site_warewulf import WarewulfSite
+from suite import services
 from xcat_commands.site import XcatSite
 
 pytestmark = pytest.mark.slow
@@ -25,6 +31,8 @@ PAIRS = (
     pytest.param(PxeSite, WarewulfSite, id="pxe-warewulf"),
     pytest.param(WarewulfSite, XcatSite, id="warewulf-xcat"),
     pytest.param(XcatSite, MaasSite, id="xcat-maas"),
+    pytest.param(XcatSite, BcmSite, id="xcat-bcm"),
+    pytest.param(BcmSite, WarewulfSite, id="bcm-warewulf"),
     pytest.param(MaasSite, IronicSite, id="maas-ironic"),
     pytest.param(IronicSite, PxeSite, id="ironic-pxe"),
 )
@@ -37,6 +45,15 @@ def two(started: Any) -> Iterator[Any]:
         yield lambda *kinds: [stack.enter_context(started(kind).in_good_health()) for kind in kinds]
 
 
+def as_a_person_is_told(move: Move) -> None:
+    """Where BCM has a card in a record, its installer takes the machine. It stops there, and says what to type."""
+    stopped = move.play(ok=False)
+    assert move.look(move.new)[0] is None and move.look(move.old)[0].state == "ready", "released, and told to nobody"
+    [typed, *_again] = re.findall(r"\(cmsh -c '(device; set [^']*)'\)", stopped)
+    answer = move.old.head.run(["cmsh", "-c", typed])
+    assert answer == (0, bcm_head.EVENT, ""), answer
+
+
 @pytest.mark.parametrize(("old", "new"), PAIRS)
 def test_a_node_goes_from_one_to_another(old: Any, new: Any, two: Any, tmp_path: Path) -> None:
     move = Move(*two(old, new), tmp_path, deploy=True)
@@ -44,6 +61,8 @@ def test_a_node_goes_from_one_to_another(old: Any, new: Any, two: Any, tmp_path:
     assert move.writes() == [] and move.events() == [], "check mode"
     assert move.look(move.new)[0] is None and f'"gpufleet_provisioner: {new.name}"' in foretold, foretold[-3000:]
 
+    if old is BcmSite:
+        as_a_person_is_told(move)
     output = move.play()
     there, armed, _marks = move.look(move.new)
     assert there is not None and there.state in ("enrolled", "ready") and not there.maintenance, there
@@ -59,6 +78,50 @@ def test_a_node_goes_from_one_to_another(old: Any, new: Any, two: Any, tmp_path:
     again = move.play()
     assert "changed=0" in again and "changed=1" not in again and move.writes() == [], again[-3000:]
     assert [name for name, _data in move.events()] == ["left", "moved"]
+
+
+@pytest.fixture(scope="module")
+@services.real
+def slurm() -> Iterator[Any]:
+    with slurm_cluster.running() as cluster:
+        yield cluster
+
+
+def test_a_node_at_work_is_drained_first_and_stays_held_to_the_end(slurm: Any, two: Any, tmp_path: Path) -> None:
+    """By a real Slurm: its job ends by itself, and no other one comes before somebody lifts the hold."""
+    [name, *_others] = slurm_cluster.NODES
+    serves = {"gpufleet_scheduler": "slurm", "gpufleet_scheduler_node": name}
+    serves["gpufleet_scheduler_conf"] = str(slurm.conf)
+    move = Move(*two(WarewulfSite, BcmSite), tmp_path, deploy=True, scheduler=serves)
+    over = tmp_path / "over"
+    work = f"until [ -e {over} ]; do sleep 0.2; done"
+    job = slurm.run(
+        "sbatch", "--parsable", "-w", name, "--mem=1", "-D", "/", "-o", "/dev/null", f"--wrap={work}"
+    ).strip()
+    slurm.wait_for(lambda: slurm.state(name) == "ALLOCATED", "the job runs", 60)
+    foretold = move.play("--check")
+    assert slurm.state(name) == "ALLOCATED" and move.writes() == [], foretold[-3000:]
+
+    seen: list[tuple[bool, str]] = []
+
+    def look() -> None:
+        seen.append((bool(move.writes()), slurm.state(name)))
+        if "DRAIN" in seen[-1][1] and len([one for one in seen if "DRAIN" in one[1]]) > 5:
+            over.touch()
+
+    with kept_alive(look, interval=0.2):
+        output = move.play()
+    ended = slurm.run("scontrol", "show", "job", job)
+    assert "JobState=COMPLETED" in ended, ended
+    drained = slurm.show(name)
+    assert drained["State"] == "IDLE+DRAIN" and drained["Reason"].startswith("gpufleet:"), drained
+    held = ["DRAIN" in state for _wrote, state in seen]
+    assert held == sorted(held) and held[-1] and "ALLOCATED+DRAIN" in [state for _wrote, state in seen], seen
+    assert {state for wrote, state in seen if wrote} == {"IDLE+DRAIN"}, "nothing is written before it is drained"
+    assert [one for one, _data in move.events()] == ["left", "moved"], output[-3000:]
+    there, _armed, _marks = move.look(move.new)
+    assert there is not None and not there.maintenance
+    assert "changed=0" in move.play() and slurm.show(name)["Reason"] == drained["Reason"], "a second run lifts nothing"
 
 
 @pytest.fixture
