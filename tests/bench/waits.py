@@ -3,11 +3,12 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What a poll of provisioner_wait costs the provisioner, for ever more nodes: requests as its server counts them.
 
-    waits.py [--nodes 10 100 1000] [--systems maas pxe]
+    waits.py [--nodes 10 100 1000] [--systems maas xcatws]
 
 The servers are those of the contract tests, a real Ironic among them where it is installed. Wanted: as many requests
-for a thousand nodes as for ten, but at MAAS one for each 50, of which at most four are under way at once; and the
-controller's own CPU of a poll growing no faster than the nodes. It ends with status 1 where that is not so.
+for a thousand nodes as for ten, but at MAAS one for each 50, of which at most four are under way at once, and at xCAT's
+web service as many as the names of these nodes take addresses; and the controller's own CPU of a poll growing no faster
+than the nodes. It ends with status 1 where that is not so.
 """
 
 from __future__ import annotations
@@ -29,14 +30,15 @@ sys.path[:0] = [str(ROOT / "tests" / "contract" / "provisioner"), str(ROOT / "te
 import calls  # noqa: E402
 import conftest  # noqa: E402
 import ironic_server  # noqa: E402
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.bcm import cmsh  # noqa: E402
+import test_xcatws  # noqa: E402
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.xcat import web  # noqa: E402
 
 OUT = ROOT / "build" / "bench" / "waits.json"
 #: system -> nodes of one request, where its API takes no more; and how many requests may be under way.
-BLOCKS = {"maas": 50, "bcm": cmsh.NAMES // 11}  # names of ten letters
+BLOCKS = {"maas": 50, "xcatws": web.ADDRESS // 11}  # names of ten letters
 IN_FLIGHT = 4
-#: Whose own server takes minutes to be filled with more nodes by these tests.
-FILLED = {"pxe": 100}
+SYSTEMS: dict[str, Any] = {one.name: one for one in (*conftest.COMMANDS, *conftest.SHIPPED)}
+SYSTEMS["xcatws"] = test_xcatws.XcatwsSite
 
 
 class Poll(NamedTuple):
@@ -66,7 +68,7 @@ class InFlight:
                 self._now -= 1
 
 
-def measured(site: Any, nodes: int) -> Poll:
+def measured(system: str, site: Any, nodes: int) -> Poll:
     """Nothing is to be done for these nodes, so that the wait is one poll, after a look-up of their names."""
     batch = [{"name": name} for name in site.many(nodes)]
     flight = InFlight(site.proxy) if hasattr(site, "proxy") else None
@@ -76,9 +78,9 @@ def measured(site: Any, nodes: int) -> Poll:
     took = time.thread_time() - began
     asked = len(site.faults.reads)
     if len(told["verdicts"]) != nodes or not all(one["ok"] for one in told["verdicts"].values()):
-        raise SystemExit(f"{site.name}: not all of {nodes} nodes were told")
+        raise SystemExit(f"{system}: not all of {nodes} nodes were told")
     looks = told["polls"] + site.lookups
-    return Poll(site.name, nodes, asked / looks, flight and flight.most, took / looks * 1000)
+    return Poll(system, nodes, asked / looks, flight and flight.most, took / looks * 1000)
 
 
 def wrong(polls: list[Poll]) -> list[str]:
@@ -105,15 +107,14 @@ def main() -> int:
     found: list[Poll] = []
     problems: list[str] = []
     print(f"{'system':<10}{'nodes':>7}{'requests a poll':>17}{'at once':>9}{'CPU ms a poll':>15}")
-    for kind in (*conftest.COMMANDS, *conftest.SHIPPED):
-        if (args.systems and kind.name not in args.systems) or (kind.name == "ironic" and ironic_server.missing()):
+    for system, kind in SYSTEMS.items():
+        if (args.systems and system not in args.systems) or (system == "ironic" and ironic_server.missing()):
             continue
         with ExitStack() as stack:
             site: Any = kind(Path(stack.enter_context(tempfile.TemporaryDirectory())))
             stack.callback(site.close)
             stack.enter_context(site.in_good_health())
-            sizes = {min(one, FILLED.get(site.name, one)) for one in args.nodes}
-            polls = [measured(site, nodes) for nodes in sorted(sizes)]
+            polls = [measured(system, site, nodes) for nodes in sorted(set(args.nodes))]
         for one in polls:
             print(f"{one.system:<10}{one.nodes:>7}{one.requests:>17g}{one.at_once or '-':>9}{one.cpu_ms:>15.1f}")
         found += polls

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from typing import Any
 
 import pytest
@@ -14,6 +15,8 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     FleetError,
     WrongMachine,
 )
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import command
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.bcm import cmsh
 from calls import await_all, deployed, lead, ready
 
 
@@ -120,3 +123,25 @@ def test_a_refused_login_ends_the_batch(site: Any) -> None:
     site.faults.refuse_login()
     with pytest.raises(AuthFailed, match="BCM refused us"):
         await_all(site, "deployed", *batch)
+
+
+def test_a_thousand_nodes_of_ten_letters_are_one_session_that_a_system_takes() -> None:
+    names = [f"gpu{number:07d}" for number in range(1001)]
+    first, second = cmsh.blocks(names)
+    assert first == names[:1000] and second == names[1000:]
+    longest = max(cmsh.blocks(f"gpu{number:060d}" for number in range(1000)), key=lambda block: sum(map(len, block)))
+    asked = []
+
+    class Asked(cmsh.Cmsh):
+        def __init__(self) -> None:
+            """Only what it would be asked."""
+
+        def run(self, *commands: str, nodes: int = 1) -> command.Answer:
+            asked.append("; ".join(commands))
+            return command.Answer(0, "", "")
+
+    for block in (first, longest):
+        Asked()._asked(block)
+    # What is more than this the kernel refuses: MAX_ARG_STRLEN is 32 pages.
+    assert all(subprocess.run(["/bin/true", one], check=False).returncode == 0 for one in asked)
+    assert all(len(one) > 100_000 for one in asked), "and little of it is left"

@@ -20,7 +20,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     FleetError,
     Refused,
 )
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.xcat import cli, web
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.xcat import cli, record, web
 from calls import await_all, deployed, lead, ready
 from contract.faults import HttpFaults
 from contract.proxy import Proxy
@@ -186,7 +186,9 @@ def test_an_error_about_who_was_not_asked_for_is_told_once(xcatws: Any) -> None:
 
 
 def test_names_are_as_many_as_one_address_takes() -> None:
-    names = [f"node{number:05d}" for number in range(700)]
+    names = [f"node{number:05d}" for number in range(1000)]
     parts = list(web._parts(names))
     assert [one for part in parts for one in part] == names and len(parts) > 1
     assert all(len(",".join(part)) <= web.ADDRESS for part in parts) and cli.TIMEOUT > 0
+    longest = f"GET /xcatws/nodes/{'n' * web.ADDRESS}/attrs/{','.join(record.ATTRIBUTES)} HTTP/1.1"
+    assert len(longest) < 8190 - 300, "what Apache takes as it comes, with room for the beginning of a site's address"

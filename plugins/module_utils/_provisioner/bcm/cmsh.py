@@ -41,11 +41,13 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.co
 
 #: No start-up file, the first error ends it, no colours, no events.
 OPTIONS = ("-n", "-q", "--color", "no", "--disable-events")
-#: A session is one word of its command, of which a system takes 128 kB; and nodes a session.
+#: A session is one word of its command, of which Linux takes 131,071 signs (MAX_ARG_STRLEN); and nodes a session. Of
+#: what is written each node's own part is estimated, so less of it is used.
 WORD = 100_000
 BLOCK = 1000
-#: Signs of names in a list of nodes, which stands in a session once for each property.
-NAMES = WORD // (len(record.PROPERTIES) + 2)
+#: Signs of names in a list of nodes, which stands in a session once for each property; and of all that stands around.
+_AROUND = 4_000
+NAMES = (131_071 - _AROUND) // len(record.PROPERTIES)
 #: Seconds for a session, and for each of its nodes.
 TIMEOUT = 120.0
 EACH = 0.5

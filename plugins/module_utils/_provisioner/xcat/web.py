@@ -50,8 +50,9 @@ _PEER = Peer(
     login="check gpufleet_provisioner_username and gpufleet_provisioner_password against xCAT's passwd table",
     setting="gpufleet_provisioner_url",
 )
-#: Signs of names in an address, of which a web server takes some thousands.
-ADDRESS = 3000
+#: Signs of names in an address. Apache, which xCAT's web service runs in, takes a line of 8,190 of a request
+#: (LimitRequestLine, as it comes); the attributes that are asked for and the rest of the address come to it.
+ADDRESS = 7000
 #: A BMC shows its new power some seconds after it took the request.
 SHOWN_TIMEOUT, SHOWN_INTERVAL = 20.0, 1.0
 
