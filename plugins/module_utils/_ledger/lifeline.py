@@ -93,20 +93,20 @@ class LedgerLifeline(TakesTurns):
     ) -> None:
         self._open, self._holder = open_ledger, holder
         self._verb, self._intent = verb, dict(intent)
-        self._identify = identify
-        self._default = default_node
-        self._secrets = secrets
+        self._identify, self._default, self._secrets = identify, default_node, secrets
         owner: dict[str, Any] = {"managed_by": managed_by, "managed_at": managed_at, "maintained": maintained}
         self._permits = Permits(open_ledger, verb=verb, force_reason=force_reason, asks=asks, **owner)
         self._prove, self._refuse = prove or _nobody_asks, refuse
         self._batch, self._say, self._warned = batch, say, False
         self._leases: dict[str, leases.Lease] = {}
         self._lost: dict[str, FleetError] = {}
-        self._lock, self._beside = threading.Lock(), False  # Does one of two threads renew the leases now?
+        #: Two threads renew the leases of a batch. Does one renew them now?
+        self._lock, self._beside = threading.Lock(), False
         #: Why nothing may be written any more, where all nodes share one fate.
         self._over: Fenced | None = None
         self._intended: set[tuple[str, str]] = set()
-        self._checked, self._parent, self._of_a_lease = 0.0, parent or os.getppid(), LeaseLost if batch else Fenced
+        self._checked, self._parent = 0.0, parent or os.getppid()
+        self._of_a_lease = LeaseLost if batch else Fenced
 
     def notes(self, **more: Any) -> None:
         """What the intent also tells, known since the task was prepared."""

@@ -29,7 +29,7 @@ def test_a_batch_of_new_nodes_asks_for_all_cards_once(xcat_site: Any, monkeypatc
         theirs = {**site.new(), "boot_mac": names[1]["boot_mac"].upper().replace(":", "-")}
         with pytest.raises(WrongMachine, match=f"MAC belongs to {names[1]['name']}"):
             lead(theirs, "enrolled", run_cache=run)
-        monkeypatch.setattr("xcat_commands.management._selected", lambda record, where: not where)
+        monkeypatch.setattr("xcat_commands.management.selected", lambda record, where: not where)
         with pytest.raises(WrongMachine, match="BMC belongs to"):  # an answer without its witness is none
             lead(
                 {**site.new(), "bmc_address": names[2]["bmc_address"]},

@@ -10,10 +10,11 @@ what could not be recorded there (a deployment that goes on, a BMC that answers)
 from __future__ import annotations
 
 import datetime
-import re
 import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
+
+from .words import groups, parsed, selected, shown, stanzas
 
 #: Seconds until a node tells the next thing of itself: more than a loaded machine needs to read back what it ordered.
 PACE = 0.4
@@ -167,15 +168,15 @@ class Management:
         return _COMMANDS[argv[0]](self, list(argv[1:]), stdin)
 
     def _lsdef(self, argv: list[str], _stdin: str) -> Answer:
-        kind, options, rest = _parsed(argv)
+        kind, options, rest = parsed(argv)
         table = self._table(kind)
         asked = (options.get("-o") or (rest[0] if rest else "")).split(",")
         names = [one for one in asked if one] or sorted(table)
         names = self._expanded(names) if kind == "node" else names
-        names = [name for name in names if _selected(table.get(name, {}), options.get("-w", ""))]
+        names = [name for name in names if selected(table.get(name, {}), options.get("-w", ""))]
         found, missing = ([name for name in names if (name in table) is there] for there in (True, False))
         err = "".join(f"Error: Could not find an object named '{name}' of type '{kind}'.\n" for name in missing)
-        out = "".join(_shown(kind, name, table[name], options) for name in found)
+        out = "".join(shown(kind, name, table[name], options) for name in found)
         out = ("# <xCAT data object stanza file>\n" if "-z" in options and found else "") + out
         if not names:
             return Answer(0, "Could not find any object definitions to display.\n")
@@ -185,13 +186,13 @@ class Management:
         if kind == "node":
             return {name: {**self._inherited(node), **node} for name, node in self.nodes.items()}
         if kind == "group":  # also those that are nothing but a word of their nodes
-            return {name: self.groups.get(name, {}) for node in self.nodes.values() for name in _groups(node)}
+            return {name: self.groups.get(name, {}) for node in self.nodes.values() for name in groups(node)}
         return self.images
 
     def _inherited(self, node: dict[str, str]) -> dict[str, str]:
         """Of several groups the first one's."""
         found: dict[str, str] = {}
-        for name in reversed(_groups(node)):
+        for name in reversed(groups(node)):
             found.update(self.groups.get(name, {}))
         return found
 
@@ -235,9 +236,9 @@ class Management:
         return Answer(0, _DONE.format(len(entries)))
 
     def _given(self, argv: list[str], stdin: str) -> tuple[str, dict[str, dict[str, str]]]:
-        kind, options, rest = _parsed(argv)
+        kind, options, rest = parsed(argv)
         if "-z" in options:
-            return kind, _stanzas(stdin)
+            return kind, stanzas(stdin)
         names = options.get("-o") or rest.pop(0)
         fields = dict(one.split("=", 1) for one in rest)
         return kind, {name: dict(fields) for name in names.split(",")}
@@ -362,56 +363,6 @@ _COMMANDS: dict[str, Callable[[Management, list[str], str], Answer]] = {
     "rsetboot": Management._rsetboot,
     "rinstall": Management._rinstall,
 }
-
-
-def _groups(node: dict[str, str]) -> list[str]:
-    return [one.strip() for one in node.get("groups", "").split(",") if one.strip()]
-
-
-def _parsed(argv: list[str]) -> tuple[str, dict[str, str], list[str]]:
-    options: dict[str, str] = {}
-    rest: list[str] = []
-    words = iter(argv)
-    for word in words:
-        if word in ("-t", "-o", "-i", "-w"):
-            options[word] = next(words)
-        elif word in ("-c", "-z"):
-            options[word] = word
-        else:
-            rest.append(word)
-    return options.get("-t", "node"), options, rest
-
-
-def _selected(record: dict[str, str], where: str) -> bool:
-    """As ``-w`` has it; one without the attribute is none of them."""
-    attribute, sign, value = where.partition("=~") if "=~" in where else where.partition("==")
-    found = record.get(attribute)
-    return not where or (found is not None and (bool(re.search(value, found)) if sign == "=~" else found == value))
-
-
-def _shown(kind: str, name: str, record: dict[str, str], options: dict[str, str]) -> str:
-    keys = sorted(options["-i"].split(",") if "-i" in options else record)
-    pairs = [(key, record.get(key, "")) for key in keys]
-    if "-c" in options:
-        return "".join(f"{name}: {key}={value}\n" for key, value in pairs)
-    head = f"\n{name}:\n    objtype={kind}\n" if "-z" in options else f"Object name: {name}\n"
-    return head + "".join(f"    {key}={value}\n" for key, value in pairs)
-
-
-def _stanzas(text: str) -> dict[str, dict[str, str]]:
-    found: dict[str, dict[str, str]] = {}
-    name = ""
-    for line in text.split("\n"):
-        if line.startswith("#") or not line.strip():
-            continue
-        if not line.startswith(" "):
-            name = line.strip().removesuffix(":")
-            found[name] = {}
-            continue
-        key, _mark, value = line.partition("=")
-        if key.strip() != "objtype":
-            found[name][key.strip()] = value.strip()
-    return found
 
 
 def of_image(method: str, **more: Any) -> dict[str, str]:
