@@ -56,6 +56,8 @@ _AWAY = re.compile(_OF_ALL + r"(?:unable to open socket connection|connection re
 _WHOLE = re.compile(r"(?:\[[^\]]*\]: )?Error: ")
 _SUMMARY = re.compile(r"some node\(s\)|against the (?:following )?nodes?:")
 _SECRET = re.compile(r"(password=).*", re.IGNORECASE)
+#: Of a node whose name does not resolve; it is no error, and exits with 0.
+_NO_NAME = "Please make sure"
 _NO_MASTER = "site.master is not set!"
 
 
@@ -277,6 +279,23 @@ class Cli:
         self._usable(answer, argv[0])
         wrong = errors(answer, names)
         return {name: text for name, text in lines(answer.out, names) if name not in wrong}
+
+    def unresolved(self, name: str, address: str) -> str:
+        """Why this name stands for no node to the management node, as far as that can be told; else empty."""
+        told = self.told([name], "nodestat").get(name, "")
+        if _NO_NAME in told:
+            return told
+        return self._looked_up(name, address)
+
+    def _looked_up(self, name: str, address: str) -> str:
+        """On the management node itself. From another machine nobody asks its resolver."""
+        if os.environ.get("XCATHOST"):
+            return ""
+        answer = command.run(self._driver, ["getent", "hosts", name])
+        found = answer.out.split()
+        if not found:
+            return f"getent hosts {name} finds nothing"
+        return f"it is {found[0]}" if address and found[0] != address else ""
 
     # -- what became of a write --------------------------------------------------------------------------------
 

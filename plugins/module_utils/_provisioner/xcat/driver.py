@@ -25,6 +25,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.sw
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import BY_NAME, Wanted
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.xcat import (
     meanwhile,
+    naming,
     notes,
     record,
     tables,
@@ -58,14 +59,46 @@ class XcatDriver(XcatOrders):
             raise logged
         shown = {**after, **({record.PASSWORD: f"{record.MASK} (changed)" if node else record.MASK} if secret else {})}
         before.update({record.PASSWORD: record.MASK} if secret and node is not None else {})
-        if node is not None and not shown:
-            return node, Changes()
+        makes = naming.wished(wanted)
         entry = {**after, **({record.PASSWORD: secret} if secret else {})}
-        self._set(wanted, node, entry)
+        if makes and (node is None or naming.MADE_FROM & set(after)):
+            entry["usercomment"] = notes.commented(raw, names=naming.DUE)
+        if entry:
+            self._set(wanted, node, entry)
+        found = self._after(wanted, node, bool(entry))
+        if makes and self._made_known(wanted, found, makes, new=node is None):
+            before.update({naming.KEY: ""} if node is not None else {})
+            shown[naming.KEY] = " ".join(makes)
+            found = self._after(wanted, found if found.id else None, changed=True)
+        return found, Changes(before, shown)
+
+    def _after(self, wanted: Wanted, node: NodeState | None, changed: bool) -> NodeState:
+        """The record after a write; in check mode the one that would be there."""
         if node is not None:
-            return self.reread(node, wanted), Changes(before, shown)
+            return self.reread(node, wanted) if changed else node
         new = NodeState(id="", name=wanted.key, native=tables.DEFINED, state=READY)
-        return (new if self.ctx.check_mode else self.find(wanted) or new), Changes({}, shown)
+        return new if self.ctx.check_mode else self.find(wanted) or new
+
+    def _made_known(self, wanted: Wanted, node: NodeState, makes: list[str], *, new: bool) -> bool:
+        """Tell those services of a node that is new, that has moved, or whose name does not resolve.
+
+        :return: was, or would anything be done?
+        :raises Refused: where its name does not resolve afterwards.
+        """
+        standing = not new and not naming.is_due(node.raw)
+        if standing and naming.unresolved(self.cli, wanted, node.raw) is None:
+            return False
+        for command in makes:
+            if self.ctx.may_write(f"{command} {wanted.key}", nodes=(wanted.host,)):
+                naming.make(self.cli, wanted, wanted.key, command)
+        if self.ctx.check_mode:
+            return True
+        why = naming.unresolved(self.cli, wanted, node.raw)
+        if why is not None:
+            raise why
+        if naming.is_due(node.raw):
+            self._comment(node, wanted, names="")
+        return True
 
     def _new_password(self, wanted: Wanted, node: NodeState | None, after: Mapping[str, str]) -> str:
         """The BMC's, where it is to be written; empty where not."""
@@ -90,6 +123,8 @@ class XcatDriver(XcatOrders):
             now = self._as_judged(node, wanted).raw
             wished = {**now, **record.fields(wanted, now)}
             entry = {**entry, **({"groups": wished["groups"]} if "groups" in entry else {})}
+            if "usercomment" in entry:
+                entry["usercomment"] = notes.commented(now, names=naming.DUE)
         self._told(wanted, self._written(verb, {name: entry}))
 
     # -- power -------------------------------------------------------------------------------------------------

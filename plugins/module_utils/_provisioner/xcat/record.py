@@ -41,7 +41,7 @@ SETTABLE = (
 #: By which a site takes it that xCAT may write the BMC's password into its logs.
 PASSWORD_IN_LOGS = "password_in_logs"
 #: Beside them: groups that the node is to be in, and whether it boots by UEFI.
-_EXTRAS = frozenset({*SETTABLE, "groups", "uefi", PASSWORD_IN_LOGS})
+_EXTRAS = frozenset({*SETTABLE, "groups", "uefi", "name_services", PASSWORD_IN_LOGS})
 #: What is asked of each node. Its BMC's password is none of it: lsdef prints that in clear.
 ATTRIBUTES = (
     "status",
@@ -68,7 +68,7 @@ NODE = re.compile(r"(?!\d+\Z)(?![A-Za-z]+\d+-[A-Za-z]+\d+\Z)[A-Za-z0-9][A-Za-z0-
 _LOST = '" :'
 _LINE = re.compile(r"(\S+): ([A-Za-z][A-Za-z0-9_.]*)=(.*)\Z")
 _ABSENT = re.compile(r"Could not find an object named '([^']*)' of type")
-_WORD = re.compile(r"(?:(?<=\s)|\A)gpufleet-(hold|note|mark\.[^\s=]*)=(\S*)(?:\s+|\Z)")
+_WORD = re.compile(r"(?:(?<=\s)|\A)gpufleet-(hold|note|names|mark\.[^\s=]*)=(\S*)(?:\s+|\Z)")
 _PERSISTS = "R::"
 
 #: Groups by which a site says whose a node is: xCAT itself knows no owners.
@@ -172,11 +172,13 @@ class Words:
     note: Mapping[str, str] = field(default_factory=dict)
     marks: Mapping[str, str] = field(default_factory=dict)
     theirs: str = ""
+    #: Whether hosts, DNS and DHCP are still to be told of the node.
+    names: str = ""
 
     def text(self) -> str:
         """The whole comment, as it is written."""
         note = ",".join(f"{key}:{_plain(value, '')}" for key, value in self.note.items() if value)
-        ours = {"hold": _plain(self.hold, ":"), "note": note}
+        ours = {"hold": _plain(self.hold, ":"), "note": note, "names": _plain(self.names, "")}
         ours.update({f"mark.{_plain(key, '')}": _plain(value, ":") for key, value in sorted(self.marks.items())})
         words = [f"gpufleet-{key}={value}" for key, value in ours.items() if value]
         return " ".join([*([self.theirs] if self.theirs else []), *words])
@@ -195,6 +197,7 @@ def words(comment: str) -> Words:
         hold=unquote(found.get("hold", "")),
         note={key: unquote(value) for key, _colon, value in pairs},
         marks={unquote(key): unquote(value) for key, value in marks.items()},
+        names=unquote(found.get("names", "")),
         theirs=_one_line(_WORD.sub("", comment)).lstrip(_LOST[:2]).rstrip(_LOST),
     )
 

@@ -62,7 +62,8 @@ _UNREADABLE = 418
 _COMMENT = "usercomment"
 #: What a command is told that sets something, as the body of the request.
 _BODIES = {"osimage": "osimage", "offline": "state"}
-_RESOURCES = {"nodeset": "bootstate", "rsetboot": "nextboot", "rpower": "power"}
+_RESOURCES = {"nodeset": "bootstate", "rsetboot": "nextboot", "rpower": "power", "nodestat": "nodestat"}
+_MAKES = {"makehosts": "host", "makedns": "dns", "makedhcp": "dhcp"}
 
 
 class Web(cli.Cli):
@@ -94,7 +95,9 @@ class Web(cli.Cli):
         if command in ("mkdef", "chdef"):
             return self._recorded(command, _entries(stdin))
         names, words = argv[1].split(","), argv[2:]
-        if words == ("stat",):
+        if command in _MAKES:
+            return self._made(command, names)
+        if words == ("stat",) or command == "nodestat":
             return self._shown(command, names)
         return self._done(command, names, words[0])
 
@@ -135,6 +138,18 @@ class Web(cli.Cli):
             _none, errors = self._got(command, f"nodes/{_path([name])}", method, dict(fields))
             wrong += [f"{name}: Error: {one}" for one in errors]
         return Answer(1 if wrong else 0, "", "\n".join(wrong))
+
+    def _made(self, command: str, names: Sequence[str]) -> Answer:
+        """Answered with nothing where it said no error."""
+        wrong: list[str] = []
+        for part in _parts(names):
+            _none, errors = self._got(command, f"nodes/{_path(part)}/{_MAKES[command]}", "POST")
+            wrong += _of_nodes(errors, part)
+        return Answer(1 if wrong else 0, "", "\n".join(wrong))
+
+    def _looked_up(self, name: str, address: str) -> str:
+        """Its words alone tell: the machine of the task has a resolver of its own."""
+        return ""
 
     # -- boots and power ---------------------------------------------------------------------------------------
 

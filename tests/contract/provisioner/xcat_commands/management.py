@@ -12,8 +12,9 @@ from __future__ import annotations
 import datetime
 import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
+from .names import NAMING, NO_MASTER, Answer, Names
 from .words import groups, parsed, selected, shown, stanzas
 
 #: Seconds until a node tells the next thing of itself: more than a loaded machine needs to read back what it ordered.
@@ -56,7 +57,6 @@ NODE_ATTRIBUTES = frozenset(
         "xcatmaster",
     )
 )
-NO_MASTER = "site.master is not set!\n"
 AWAY = (
     "Unable to open socket connection to xcatd daemon on localhost:3001.\n"
     "Verify that the xcatd daemon is running and that your SSL setup is correct.\n"
@@ -73,16 +73,11 @@ _NO_PACKED = (
 _NO_DHCP = "dhcp server is not running.  please start the dhcp server."
 
 
-class Answer(NamedTuple):
-    code: int = 0
-    out: str = ""
-    err: str = ""
-
-
-class Management:
+class Management(Names):
     """The tables, and the machines behind them."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.nodes: dict[str, dict[str, str]] = {}
         self.images: dict[str, dict[str, str]] = {}
         #: What groups say of the nodes in them that say nothing of it themselves.
@@ -362,6 +357,7 @@ _COMMANDS: dict[str, Callable[[Management, list[str], str], Answer]] = {
     "rpower": Management._rpower,
     "rsetboot": Management._rsetboot,
     "rinstall": Management._rinstall,
+    **NAMING,
 }
 
 

@@ -37,8 +37,13 @@ WAYS = {
     REFUSAL: Said(1, err="Error: Permission denied for request\n"),
     NO: Said(1, err="Error: The database is locked\n"),
 }
-COMMANDS = {"bin": ("lsdef", "mkdef", "chdef", "rpower", "rsetboot", "nodels"), "sbin": ("nodeset",)}
-_READS = ("lsdef", "nodels")
+COMMANDS = {
+    "bin": ("lsdef", "mkdef", "chdef", "rpower", "rsetboot", "nodels", "nodestat"),
+    "sbin": ("nodeset", "makehosts", "makedns", "makedhcp"),
+    # Of the system's own
+    "system": ("getent",),
+}
+_READS = ("lsdef", "nodels", "nodestat", "getent")
 SHIM = """#!{bash}
 case " $* " in *" -z "*) IFS= read -r -d '' input ;; esac
 exec 3<>/dev/tcp/127.0.0.1/{port} || exit 1

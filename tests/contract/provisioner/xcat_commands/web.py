@@ -20,7 +20,8 @@ from urllib.parse import unquote
 from .management import AWAY, Answer, Management
 
 USER, PASSWORD, TOKEN = "fleet", "xcat-S3cret", "a6e89b59-2b23-429a-b3fe-d16807dd19eb"
-_RESOURCES = {"power": "rpower", "nextboot": "rsetboot", "bootstate": "nodeset"}
+_RESOURCES = {"power": "rpower", "nextboot": "rsetboot", "bootstate": "nodeset", "nodestat": "nodestat"}
+_MAKES = {"host": "makehosts", "dns": "makedns", "dhcp": "makedhcp"}
 Told = tuple[int, Any]
 
 
@@ -51,6 +52,8 @@ class Web(ThreadingHTTPServer):
             return 401, None
         with self._lock:
             try:
+                if len(layers) == 3 and layers[2] in _MAKES and method == "POST":
+                    return self._acted(method, _MAKES[layers[2]], layers[2], layers[1], {})
                 if len(layers) == 3 and layers[2] in _RESOURCES:
                     return self._acted(method, _RESOURCES[layers[2]], layers[2], layers[1], body)
                 return self._defined(method, layers, body)
@@ -78,7 +81,8 @@ class Web(ThreadingHTTPServer):
 
     def _acted(self, method: str, command: str, resource: str, names: str, body: dict[str, Any]) -> Told:
         words = [next(iter(body.items()))] if body else []
-        given = [f"{key}={value}" if key == "osimage" else str(value) for key, value in words] or ["stat"]
+        given = [f"{key}={value}" if key == "osimage" else str(value) for key, value in words]
+        given = given or (["stat"] if command in ("rpower", "rsetboot", "nodeset") else [])
         answer = self._run(command, names, *given)
         if answer is None:
             return 401, None
