@@ -17,6 +17,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._evidence.specs import BUNDLE
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import short
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger import story
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.places import check_file
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.report import utc
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._case import Case, named, summary
@@ -55,6 +56,7 @@ class ActionModule(VerbAction):
 
     def _in_worker(self, params: dict[str, Any]) -> dict[str, Any]:
         heard(self)
+        check_file(os.path.join(params["folder"], "a.tar.xz"), "the evidence")
         at = time.time()
         node_id = self.node_id(create=False)
         added = {Path(path).name: _content(path) for path in params["files"]}

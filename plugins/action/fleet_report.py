@@ -15,6 +15,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils import _private
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger import metrics
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.causes import document
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.places import check_file
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.report import REPORT, utc
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._dossier import Dossier, expiring, first
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._leaves import redact_known
@@ -33,6 +34,8 @@ class ActionModule(FleetStatus):
 
     def prepare(self, params: dict[str, Any]) -> dict[str, Any]:
         self._files = {name: params[name] for name in ("path", "data_path", "metrics_path") if params[name]}
+        for path in self._files.values():
+            check_file(path, "the report")
         params.update({**self.unasked(), **_GIVEN})
         return params
 

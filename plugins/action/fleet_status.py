@@ -19,6 +19,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger import job
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.aliases import NAMELESS
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.causes import by_cause, document, table
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.places import check_file
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.redact import shown
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.report import (
     SPEC,
@@ -61,6 +62,8 @@ class ActionModule(VerbAction):
 
     def _in_worker(self, params: dict[str, Any]) -> dict[str, Any]:
         heard(self)
+        if params["path"]:
+            check_file(params["path"], "what is told")
         every = self._vars.get("ansible_play_hosts_all") or [self._host]
         hosts = known_hosts(params["hosts"], every)
         unknown = [host for host in hosts if host not in self._vars["hostvars"]]

@@ -20,6 +20,8 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.passport
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._door import VerbAction
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._heard import heard
 
+#: What makes a file, by the state that is asked for.
+_MAKES = {"backed_up": "the backup", "archived": "the archive"}
 #: Seconds: a passport's times are written in milliseconds.
 _PRECISION = 0.002
 
@@ -39,6 +41,8 @@ class ActionModule(VerbAction):
     def _in_worker(self, params: dict[str, Any]) -> dict[str, Any]:
         heard(self)
         url = str(params.get("ledger_url") or "")
+        if params["state"] in _MAKES:
+            places.check_file(params["path"], _MAKES[params["state"]])
         places.check(url)
         keys = dsse.public_keys(params.get("passport_public_keys") or [])
         dry = bool(self._task.check_mode)

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.places import check_file
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.called import OWN_NAME
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.last_look import KIND
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.last_look import NAME as LAST
@@ -46,7 +47,9 @@ class ActionModule(VerbAction):
             # A document, looked at for itself; neither ledger nor node is asked. Who names an SKU has it held to that.
             params["evidence"] = {"profile_problem": problem if params.get("sku") else ""}
             return params
-        if params["state"] != "exported":
+        if params["state"] == "exported":
+            check_file(str(params.get("path") or ""), "the passport")
+        else:
             params["identity"] = params.get("identity") or self._read_identity(params)
         params["evidence"] = {**self._evidence(params["state"]), "profile_problem": problem}
         return params

@@ -54,6 +54,8 @@ ROLES: dict[str, dict[str, dict[str, Any]]] = {
         "awx_forks": {"type": "int"},
         "awx_slices": {"type": "int"},
         "awx_canary": {"type": "str"},
+        "awx_files": {"type": "str"},
+        "awx_verify_queue": {"type": "str"},
         "awx_timezone": {"type": "str"},
         "awx_schedules": {"type": "dict"},
         "awx_notification": {"type": "dict"},

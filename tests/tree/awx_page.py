@@ -92,9 +92,15 @@ def templates(data: Data) -> Iterator[str]:
         run += "" if one.get("ask_limit", True) else ", no limit"
         run += ", needs a limit" if one.get("needs_limit") else ""
         run += ", one at a time" if one.get("alone") else ""
-        run += "".join(f", `{name}={str(value).lower()}`" for name, value in one.get("extra_vars", {}).items())
+        run += "".join(f", `{name}={_plain(value)}`" for name, value in one.get("extra_vars", {}).items())
         asked = "; ".join(question_of(question) for question in one.get("survey", ()))
         yield f"| `{key}` | {_called(one)} | {run} | {'yes' if one.get('sliced') else ''} | {asked} |"
+
+
+def _plain(value: object) -> str:
+    """Of a template, the name of what the site sets, or the controller."""
+    braces = re.compile(r"\{\{ (?:'\{\{ )?(\w+)(?: \}\}')? \}\}")
+    return str(value).lower() if isinstance(value, bool) else braces.sub(r"\1", str(value))
 
 
 def question_of(question: Data) -> str:
@@ -137,7 +143,7 @@ def _does(data: Data, node: Data) -> str:
     if "sync" in node:
         return f"updates the {'inventory' if node['sync'] == 'source' else node['sync']}"
     limit = re.sub(r"\{\{ (\w+) \}\}", r"`\1`", node.get("limit", ""))
-    given = ", ".join(f"`{name}={value}`" for name, value in node.get("extra_data", {}).items())
+    given = ", ".join(f"`{name}={_plain(value)}`" for name, value in node.get("extra_data", {}).items())
     more = [f"limit {limit}"] * bool(limit) + [given] * bool(given)
     return ", ".join([_called(data["awx_templates"][node["run"]]), *more])
 
@@ -150,7 +156,7 @@ def schedules(data: Data) -> Iterator[str]:
     yield _SCHEDULES
     for key, one in data["awx_own_schedules"].items():
         run = data["awx_templates"].get(one.get("template")) or data["awx_workflows"][one["workflow"]]
-        given = ", ".join(f"`{name}={value}`" for name, value in one.get("extra_data", {}).items())
+        given = ", ".join(f"`{name}={_plain(value)}`" for name, value in one.get("extra_data", {}).items())
         when = f"`{one['rule']}`, at {one['at'][9:11]}:{one['at'][11:13]}"
         what = ", ".join([_called(run), *[given] * bool(given)])
         yield f"| `{key}` | {_called(one)} | {what} | {when} | {'yes' if one['enabled'] else 'no'} |"

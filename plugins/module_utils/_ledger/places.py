@@ -182,6 +182,26 @@ def _check_kept(path: str) -> None:
         )
 
 
+def check_file(path: str, what: str) -> None:
+    """Before a file is made for people. In a job of an automation controller nobody else ever sees its container; in
+    one of their own people are themselves.
+
+    :param what: for the message, what it is.
+    :raises ConfigError: where it would be gone with its job.
+    """
+    if not _in_controller() or os.environ.get(MAY_BE_LOST):
+        return
+    mounts, whole = _mounts(), os.path.realpath(os.path.expanduser(path))
+    if not _survives(whole, mounts, contained=in_container(mounts)):
+        raise ConfigError(
+            f"{what} would lie in a job of an automation controller, and be gone with it",
+            wanted="a file in a folder that is mounted into jobs from outside",
+            seen=f"{os.path.dirname(whole)} is not mounted from outside",
+            do="name a file in such a folder. With the role awx: have awx_files of the controller mounted into jobs, by"
+            " its setting 'Paths to expose to isolated jobs' or the pod of its container group",
+        )
+
+
 def _is_shared(kind: str) -> bool:
     return kind in _NETWORK or (kind.startswith(_SERVED) and kind not in _SERVED_HERE)
 

@@ -29,6 +29,8 @@ SITE: dict[str, Any] = {
     "awx_environment_image": "registry.example.com/gpu/gpufleet-ee:0.1.0",
     "awx_credentials": ["BMCs of Ulm"],
     "awx_slices": 4,
+    "awx_files": "/srv/gpufleet",
+    "awx_verify_queue": "spare",
     "awx_timezone": "Europe/Berlin",
     "awx_schedules": {"nightly_look": {"rule": "FREQ=DAILY;INTERVAL=2"}},
     "awx_notification": {

@@ -38,7 +38,7 @@ def test_check_mode_on_an_empty_controller_foretells_and_writes_nothing(awx: Awx
     made = "GPU preflight, GPU day 0, Recycle GPU nodes, GPU day 2 in waves, GPU day 2 of named nodes"
     made += ", GPU image in waves"
     assert f"job_templates: {made}" in done.stdout, done.stdout
-    assert "schedules: GPU nightly look, GPU weekly revalidation" in done.stdout, done.stdout
+    assert "schedules: GPU nightly look, GPU weekly revalidation, GPU hourly verification" in done.stdout, done.stdout
 
 
 @pytest.fixture(scope="module")
@@ -66,22 +66,15 @@ def another(made: AwxServer) -> Iterator[AwxServer]:
 def test_the_first_run_makes_all_of_it(made: AwxServer) -> None:
     assert made.unheard == set()
     kinds = ("job_templates", "workflow_job_templates", "schedules")
-    assert [len(list(made.store.all(kind))) for kind in kinds] == [24, 6, 2]
+    assert [len(list(made.store.all(kind))) for kind in kinds] == [29, 6, 3]
 
 
 def test_what_two_runs_would_each_have_to_themselves_runs_one_at_a_time(made: AwxServer) -> None:
     """A renewal that the next Sunday meets counts its losses by itself, and takes as many nodes again."""
     names = {SITE["awx_names"].get(key, f"GPU {one['title']}"): key for key, one in TABLES["awx_templates"].items()}
     alone = {names[one["name"]] for one in made.store.all("job_templates") if not one["allow_simultaneous"]}
-    assert alone == {
-        "recycle_in_waves",
-        "image_in_waves",
-        "passports",
-        "verify_idle",
-        "topology",
-        "ledger",
-        "import_servers",
-    }
+    once = "recycle_in_waves image_in_waves passports verify_idle topology ledger ledger_backup ledger_archive"
+    assert alone == {*once.split(), "import_servers"}
 
 
 def test_a_template_asks_what_its_playbook_takes_and_nothing_else(made: AwxServer) -> None:
@@ -220,6 +213,29 @@ def test_schedules_are_the_sites_and_what_takes_nodes_out_of_service_waits_for_a
     assert nightly["rrule"] == "DTSTART;TZID=Europe/Berlin:20260101T030000 RRULE:FREQ=DAILY;INTERVAL=2"
     assert nightly["enabled"] and not weekly["enabled"]
     assert weekly["extra_data"]["passports_renew"] == "true"
+    hourly = made.named("schedules", "GPU hourly verification")
+    assert not hourly["enabled"] and hourly["extra_data"] == {"verify_idle_queue": "spare", "verify_idle_minutes": 50}
+
+
+def test_what_writes_files_writes_them_below_the_folder_that_the_site_has_mounted(made: AwxServer) -> None:
+    told = {one["name"]: json.loads(one["extra_vars"]) for one in made.store.all("job_templates")}
+    below = {
+        (name, variable)
+        for name, variables in told.items()
+        for variable, value in variables.items()
+        if str(value).startswith("/srv/gpufleet/")
+    }
+    backup = told["GPU ledger backup"]["ledger_path"]
+    assert backup == "/srv/gpufleet/gpufleet-ledger-{{ awx_job_id }}.sqlite", "a backup is never written over"
+    assert below == {
+        ("GPU passport files", "passports_write_to"),
+        ("GPU ledger backup", "ledger_path"),
+        ("GPU ledger archive", "ledger_path"),
+        ("GPU report", "report_page"),
+        ("GPU report", "report_data"),
+        ("GPU report", "report_metrics"),
+        ("GPU evidence", "evidence_folder"),
+    }
 
 
 def test_who_is_told_is_told_of_failures_and_of_approvals(made: AwxServer) -> None:
@@ -367,6 +383,8 @@ def test_what_is_another_organizations_is_neither_taken_nor_removed(another: Awx
         ({"awx_project_url": ""}, "awx_project_url is not set"),
         ({"awx_slices": "many"}, "awx_slices"),
         ({"awx_state": "gone"}, "awx_state"),
+        ({"awx_files": "/runner/project/files"}, "awx_files is /runner/project/files: it has to be a whole path"),
+        ({"awx_files": "files"}, "awx_files is files: it has to be a whole path"),
     ],
 )
 def test_a_mistake_is_told_before_the_controller_is_asked(awx: AwxServer, site: dict[str, Any], word: str) -> None:

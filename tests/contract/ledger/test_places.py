@@ -235,6 +235,35 @@ def test_w2_a_job_of_a_controller_needs_a_url(machine: Path, monkeypatch: pytest
         places.check("sqlite:////runner/project/ledger.sqlite")
 
 
+FILES = "28 27 0:60 / /var/lib/gpufleet-files rw - nfs4 nas:/files rw\n"
+
+
+@pytest.mark.parametrize(
+    ("mounts", "path", "kept"),
+    [
+        (LAYER + FILES, "/var/lib/gpufleet-files/report.html", True),
+        (LAYER, "/var/lib/gpufleet-files/report.html", False),
+        (LAYER + RUNNER, "/runner/project/report.html", False),
+        (DISK + RUNNER, "/runner/project/report.html", False),
+        (LAYER + MEMORY, "/var/lib/gpufleet/report.html", False),
+        (DISK, "/var/lib/gpufleet-files/report.html", True),
+    ],
+)
+def test_a_file_for_people_outlives_the_job_that_writes_it(
+    machine: Path, monkeypatch: pytest.MonkeyPatch, mounts: str, path: str, kept: bool
+) -> None:
+    """One of several machines is a good place for it, and a container that a person is in is theirs."""
+    contained(machine, mounts)
+    places.check_file(path, "the report")
+    monkeypatch.setenv("AWX_HOST", "https://awx.example.com")
+    if kept:
+        places.check_file(path, "the report")
+        return
+    with pytest.raises(ConfigError, match="the report would lie in a job") as caught:
+        places.check_file(path, "the report")
+    assert "awx_files" in caught.value.do and caught.value.seen.startswith("/")
+
+
 def test_w2_who_tries_something_out_says_so(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     contained(machine, LAYER)
     for url in ("", URL):

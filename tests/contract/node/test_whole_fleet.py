@@ -167,3 +167,28 @@ def test_u9_what_a_role_does_not_take_ends_the_run_once_for_all_hosts(fleet: Fle
     ended = "what roles are given is not what they take" in output
     assert ended == bool(told) and told in output, output[:2000]
     assert not told or (fleet.count() == before and "PLAY [Report]" not in output)
+
+
+@pytest.mark.parametrize(
+    ("book", "said", "what"),
+    [
+        ("status", {"status_write_to": "job/told.json"}, "what is told"),
+        ("report", {"report_page": "job/page.html"}, "the report"),
+        ("report", {"report_page": "", "report_metrics": "job/gpu.prom"}, "the report"),
+        ("evidence", {"evidence_folder": "job"}, "the evidence"),
+        ("ledger", {"ledger": "backup", "ledger_path": "job/ledger.sqlite"}, "the backup"),
+        ("ledger", {"ledger": "archive", "ledger_path": "job/archive.sqlite"}, "the archive"),
+    ],
+)
+def test_a_job_of_a_controller_writes_no_file_that_is_gone_with_it(
+    fleet: Fleet, monkeypatch: pytest.MonkeyPatch, book: str, said: dict[str, str], what: str
+) -> None:
+    (fleet.folder / "job").mkdir()
+    whole = {name: value.replace("job", str(fleet.folder / "job")) for name, value in said.items()}
+    monkeypatch.setenv("AWX_HOST", "https://awx.example")
+    monkeypatch.setenv("AWX_PRIVATE_DATA_DIR", str(fleet.folder / "job"))
+    monkeypatch.delenv("GPUFLEET_LEDGER_MAY_BE_LOST")
+    told = fleet.book(f"gpufleet.baremetal.{book}", "--limit", "admitted", "-e", json.dumps(whole), ok=False)
+    output = " ".join(told.split())
+    assert f"{what} would lie in a job of an automation controller" in output, output
+    assert list((fleet.folder / "job").iterdir()) == []
