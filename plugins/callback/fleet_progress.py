@@ -16,7 +16,8 @@ description:
     beside its roles has a line only if it fails or takes long.
   - A failed host is reported at once, with the whole message of the task that failed.
   - While a task takes longer than a few seconds, a line says how many hosts have ended it, at what rate, and which
-    ones it waits for.
+    ones it waits for. A task that serves all hosts at once (C(batch)) says that itself, with any callback, and counts
+    for each host that it has served.
   - At the end there is one line a host, and the rate of the whole run.
   - With C(-v) each result is shown as well, and with C(--diff) each difference.
 options:
@@ -50,10 +51,17 @@ import textwrap
 import threading
 import time
 import typing as t
+from collections import Counter
 
 from ansible import constants as C
 from ansible.errors import AnsibleError
 from ansible.plugins.callback import CallbackBase
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._pace import (
+    duration_text,
+    pause,
+    rate_text,
+)
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._pace import names_text as first_names
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._text import harmless, harmless_all
 
 if t.TYPE_CHECKING:
@@ -74,13 +82,9 @@ COLORS = {
     "skipped": C.COLOR_SKIP,
 }
 NO_TERMINAL_WIDTH = 120
-NAMES_SHOWN = 6
 # The stage of tasks that are of no role: a play's own bookkeeping, worth a line only if it fails or takes long.
 BETWEEN = "play"
 WORTH_A_LINE = 2.0
-# Seconds between two reports on one task grow with its age: a deploy of an hour fills no screen.
-GROWTH = 1.5
-LONGEST_PAUSE = 60.0
 TICK = 0.5
 STDOUT = 1
 #: As in the documentation above.
@@ -89,23 +93,7 @@ DEFAULTS = {"first_after": "5", "width": "0"}
 
 def names_text(names: t.Iterable[str]) -> str:
     """The first few names and how many more there are."""
-    ordered = sorted(names)
-    more = len(ordered) - NAMES_SHOWN
-    return " ".join(ordered[:NAMES_SHOWN]) + (f" and {more} more" if more > 0 else "")
-
-
-def duration_text(seconds: float) -> str:
-    if seconds < 60:
-        return f"{seconds:.1f} s"
-    return f"{int(seconds) // 60} min {int(seconds) % 60:02d} s"
-
-
-def rate_text(count: int, seconds: float) -> str:
-    """How many have ended in the shortest of a second, a minute and an hour in which one has."""
-    for unit, length in (("a second", 1), ("a minute", 60), ("an hour", 3600)):
-        if count * length >= max(seconds, 1.0):
-            return f"{count * length / max(seconds, 1.0):.0f} {unit}"
-    return "less than one an hour"
+    return first_names(sorted(names))
 
 
 def cut(line: str, width: int) -> str:
@@ -121,6 +109,12 @@ def stage_of(task: Task) -> str:
     """The role's short name; tasks of a play itself have none."""
     role = getattr(task, "_role", None)
     return str(role.get_name()).rsplit(".", 1)[-1] if role else BETWEEN
+
+
+def is_batch(task: Task) -> bool:
+    """Does this one task serve all hosts?"""
+    args = task.args if isinstance(task.args, dict) else {}
+    return task.run_once is True and str(args.get("batch", "")).lower() in ("true", "yes", "on", "1")
 
 
 def message_of(result: t.Mapping[str, t.Any]) -> str:
@@ -159,9 +153,12 @@ class Waiting:
         self.due = 0.0
         self.hosts: frozenset[str] = frozenset()
         self.ended = 0
+        #: One task does it for all hosts, of which the one that runs it is no other than the rest.
+        self.for_all = False
 
-    def begin(self, name: str, now: float) -> None:
+    def begin(self, name: str, now: float, for_all: bool = False) -> None:
         self.name, self.since, self.due, self.hosts, self.ended = name, now, now + self.first_after, frozenset(), 0
+        self.for_all = for_all
 
     def line(self, now: float) -> t.Optional[str]:
         """The line that is due, if one is. It replaces whole values only, as another thread reads them."""
@@ -169,8 +166,10 @@ class Waiting:
         if not hosts or not self.first_after or now < self.due:
             return None
         age = now - self.since
-        self.due = now + min(max(age * (GROWTH - 1), self.first_after), LONGEST_PAUSE)
+        self.due = now + pause(age, self.first_after)
         ended = self.ended
+        if self.for_all:
+            return f"... {duration_text(age)}: {self.name}: one task for all hosts"
         done = f"{ended} done, {rate_text(ended, age)}, waiting for " if ended else ""
         return f"... {duration_text(age)}: {self.name}: {done}{names_text(hosts)}"
 
@@ -188,6 +187,10 @@ class CallbackModule(CallbackBase):
         self.started = time.monotonic()
         self.waiting = Waiting(0)
         self.stopped = threading.Event()
+        #: The task that runs now tells of its hosts itself.
+        self.tells = False
+        #: What tasks for all hosts have done for each, beside what Ansible counts.
+        self.for_others: Counter[tuple[str, str]] = Counter()
 
     def option(self, name: str) -> str:
         """An automation controller runs this class as a part of its own callback (C(ORIGINAL_STDOUT_CALLBACK)). With
@@ -241,13 +244,16 @@ class CallbackModule(CallbackBase):
         if self.stage is None or self.stage.name != name:
             self.end_stage()
             self.stage = Stage(name, time.monotonic())
-        self.waiting.begin(task.name or task.action, time.monotonic())
+        # What serves all hosts tells of them itself.
+        self.tells = is_batch(task)
+        self.waiting.begin(task.name or task.action, time.monotonic(), for_all=task.run_once is True)
 
     def v2_playbook_on_handler_task_start(self, task: Task) -> None:
         self.v2_playbook_on_task_start(task, False)
 
     def v2_runner_on_start(self, host: Host, task: Task) -> None:
-        self.waiting.hosts = self.waiting.hosts | {host.get_name()}
+        if not self.tells:
+            self.waiting.hosts = self.waiting.hosts | {host.get_name()}
 
     def end_stage(self) -> None:
         """The line of the stage that ends; what only skipped its tasks was no stage for anybody."""
@@ -267,13 +273,33 @@ class CallbackModule(CallbackBase):
         host = result.host.get_name()
         self.waiting.hosts = self.waiting.hosts - {host}
         self.waiting.ended += 1
-        if self.stage is not None:
-            self.stage.add(host, outcome)
-            if outcome != "skipped" and (self.stage.name != BETWEEN or outcome in FAILURES):
-                self.last_stage[host] = self.stage.name
+        for one, its in self.of_all(result, outcome).items() if outcome in ("ok", "changed") else [(host, outcome)]:
+            self.count(one, its)
         if self._display.verbosity and result.task.action not in C._ACTION_DEBUG:
             text = f"{outcome}: [{self.host_label(result)}] {result.task.get_name()}"
             self.show(f"{text} => {self._dump_results(result.result)}", COLORS[outcome])
+
+    def of_all(self, result: CallbackTaskResult, outcome: str) -> dict[str, str]:
+        """By host, what one task has done for all of them; else what it has done for its own. Who has a bad verdict
+        fails in the task that reads it, if that is a failure there."""
+        host = result.host.get_name()
+        verdicts = result.result.get("verdicts")
+        if not is_batch(result.task) or not isinstance(verdicts, dict):
+            return {host: outcome}
+        good = {str(one): its for one, its in verdicts.items() if isinstance(its, dict) and its.get("ok")}
+        found = {one: "changed" if its.get("changed") else "ok" for one, its in good.items()}
+        # Its table at the end counts the task once, as that of the host that ran it.
+        self.for_others.update(("ok", one) for one in found if one != host)
+        self.for_others.update(("changed", one) for one, its in found.items() if its == "changed")
+        self.for_others.subtract([("changed", host)] if outcome == "changed" else [])
+        return found
+
+    def count(self, host: str, outcome: str) -> None:
+        if self.stage is None:
+            return
+        self.stage.add(host, outcome)
+        if outcome != "skipped" and (self.stage.name != BETWEEN or outcome in FAILURES):
+            self.last_stage[host] = self.stage.name
 
     def show_warnings(self, result: CallbackTaskResult) -> None:
         """An exception's own display, with its source lines, is for those who ask for more than its message."""
@@ -329,7 +355,7 @@ class CallbackModule(CallbackBase):
     def v2_playbook_on_stats(self, stats: AggregateStats) -> None:
         self.stopped.set()
         self.end_stage()
-        hosts = sorted(stats.processed)
+        hosts = sorted({*stats.processed, *(host for _how, host in self.for_others)})
         if not hosts:
             return
         self.say("")
@@ -344,9 +370,10 @@ class CallbackModule(CallbackBase):
 
     def host_line(self, host: str, wide: int, sums: t.Mapping[str, int]) -> None:
         bad = sums["failures"] + sums["unreachable"]
-        found = {"unreachable": sums["unreachable"], "failed": sums["failures"], "changed": sums["changed"]}
+        good, changed = (sums[name] + self.for_others[name, host] for name in ("ok", "changed"))
+        found = {"unreachable": sums["unreachable"], "failed": sums["failures"], "changed": changed}
         outcome = next((name for name in OUTCOMES if found.get(name)), "ok")
-        numbers = f"{sums['ok']:>4} {sums['changed']:>7} {bad:>6}"
+        numbers = f"{good:>4} {changed:>7} {bad:>6}"
         line = f"{host:<{wide}}  {outcome:<11} {numbers}  {self.last_stage.get(host, '')}"
         self.say(line, color=COLORS[outcome], indent=2)
         if bad:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import queue
 import threading
+import time
 from collections.abc import Callable, Collection
 from contextvars import copy_context
 
@@ -40,17 +41,22 @@ class Crew:
         self._threads: list[threading.Thread] = []
 
     def serve(self, hosts: Collection[str], at_once: int, beat: Callable[[], None]) -> None:
-        """All of them. :param beat: raises where the run is gone; no other host is begun then."""
+        """All of them.
+
+        :param beat: called every few seconds; raises where the run is gone, and no other host is begun then.
+        """
         for host in hosts:
             self._todo.put(host)
         try:
             self._begin(min(at_once, len(hosts)))
-            left = len(self._threads)
+            left, due = len(self._threads), time.monotonic() + _BEAT_SECONDS
             while left:
-                try:
-                    host = self._back.get(timeout=_BEAT_SECONDS)
-                except queue.Empty:
+                if time.monotonic() >= due:
                     beat()
+                    due = time.monotonic() + _BEAT_SECONDS
+                try:
+                    host = self._back.get(timeout=max(0.0, due - time.monotonic()))
+                except queue.Empty:
                     continue
                 left -= not host
                 if host:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import copy
 import functools
 import threading
+import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from typing import Any, ClassVar, cast
@@ -28,13 +29,15 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import short
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger import turns
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.lifeline import LedgerLifeline
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.redact import shown
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.shared import SharedLedger
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._pace import Progress
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._together import Peers
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _run_ends as run_ends
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._batch import BatchAction
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._crew import Crew
-from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._door import VerbAction
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._door import VerbAction, display
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._one_ledger import of_this_run
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._proof import BESIDE
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._said_by_each import demand_paths, said
@@ -218,12 +221,13 @@ class Leader(BatchAction):
 
     def _of_all(self, params: dict[str, Any]) -> dict[str, Any]:
         self._served = hosts = [str(node["host"]) for node in params["nodes"]]
+        self._progress = Progress(len(hosts), time.monotonic())
         crew = Crew(self._serve, self.common.rounds)
         ended = BrokenOff()
         ended.hold()
         try:
             with turns.together():
-                crew.serve(hosts, int(params.get("at_once") or self.DOOR.at_once(self._told)), self._line.parent_lives)
+                crew.serve(hosts, int(params.get("at_once") or self.DOOR.at_once(self._told)), self._beat)
         except BaseException:
             self.over = True
             for one in list(self._at_work.values()):
@@ -234,6 +238,15 @@ class Leader(BatchAction):
         finally:
             ended.release()
         return self._answer(hosts)
+
+    def _beat(self) -> None:
+        self._line.parent_lives()
+        head = f"{self.NAME}: "
+        at_work = list(self._at_work)
+        width = display.columns - len(head)
+        line = self._progress.line(len(self._verdicts), at_work, time.monotonic(), width)
+        if line:
+            display.display(shown(head + line, self._secrets))
 
     def _told(self, name: str) -> str:
         return str(self._params.get(name) or self.host_var(f"gpufleet_{name}") or "")

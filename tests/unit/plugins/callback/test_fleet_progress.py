@@ -20,6 +20,7 @@ from ansible_collections.gpufleet.baremetal.plugins.callback.fleet_progress impo
     names_text,
     rate_text,
 )
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._pace import LONGEST_PAUSE, Progress
 
 
 class Screen:
@@ -37,11 +38,16 @@ class Screen:
         raise AssertionError("no warning was given")
 
 
-def role_task(role="gpufleet.baremetal.gate", name="Run the gate", action="gpufleet.baremetal.dcgm_gate"):
+def role_task(role="gpufleet.baremetal.gate", name="Run the gate", action="gpufleet.baremetal.dcgm_gate", **more):
     owner = SimpleNamespace(get_name=lambda: role) if role else None
     full = f"{role} : {name}" if role else name
     return SimpleNamespace(
-        name=name, action=action, _role=owner, get_name=lambda: full, delegate_to=None, ignore_unreachable=False
+        name=name,
+        action=action,
+        _role=owner,
+        get_name=lambda: full,
+        delegate_to=None,
+        **{"ignore_unreachable": False, "run_once": False, "args": {}, **more},
     )
 
 
@@ -174,7 +180,7 @@ def test_the_wait_names_who_is_waited_for_and_speaks_less_with_time():
     spoken = [second for second in range(106, 500) if waiting.line(now=float(second))]
     pauses = [later - earlier for earlier, later in zip(spoken, spoken[1:])]
     assert pauses == sorted(pauses)
-    assert max(pauses) <= fleet_progress.LONGEST_PAUSE
+    assert max(pauses) <= LONGEST_PAUSE
 
 
 @pytest.mark.parametrize(
@@ -254,6 +260,58 @@ def test_a_host_that_has_answered_is_not_waited_for(progress):
 )
 def test_the_message_is_what_failed(values, wanted):
     assert message_of(values) == wanted
+
+
+BATCH = {"run_once": True, "args": {"batch": True, "state": "on"}}
+
+
+def served(**hosts):
+    return {name: {"ok": how != "failed", "changed": how == "changed"} for name, how in hosts.items()}
+
+
+def test_what_a_task_for_all_has_done_counts_for_each_host_and_not_for_the_one_that_ran_it(progress):
+    task = role_task(**BATCH)
+    progress.v2_playbook_on_task_start(task, False)
+    verdicts = served(gpu001="ok", gpu002="changed", gpu003="changed", gpu004="failed")
+    progress.v2_runner_on_ok(result("gpu001", task, changed=True, verdicts=verdicts))
+    read = role_task(name="Read its verdict")
+    progress.v2_playbook_on_task_start(read, False)
+    for name in ("gpu001", "gpu002", "gpu003"):
+        progress.v2_runner_on_ok(result(name, read))
+    progress.v2_runner_on_failed(result("gpu004", read, msg="its BMC is away"))
+    progress.end_stage()
+    assert lines(progress)[-1].split()[:7] == ["gate", "1", "ok,", "2", "changed,", "1", "failed"]
+    core = {"gpu001": {"ok": 2, "changed": 1}, "gpu002": {"ok": 1}, "gpu003": {"ok": 1}, "gpu004": {"failures": 1}}
+    progress.v2_playbook_on_stats(Stats(**core))
+    table = [line.split()[:5] for line in lines(progress) if line.split()[:1] and line.split()[0] in core]
+    assert table[-4:] == [
+        ["gpu001", "ok", "2", "0", "0"],
+        ["gpu002", "changed", "2", "1", "0"],
+        ["gpu003", "changed", "2", "1", "0"],
+        ["gpu004", "failed", "0", "0", "1"],
+    ]
+
+
+@pytest.mark.parametrize(("batch", "told"), [(True, None), (False, "... 30.0 s: Run the gate: one task for all hosts")])
+def test_of_one_task_for_all_no_line_says_that_it_waits_for_one_of_them(progress, batch, told):
+    """With batch it tells by itself how many it has served."""
+    task = role_task(run_once=True, args={"batch": batch})
+    progress.v2_playbook_on_task_start(task, False)
+    progress.waiting.first_after, progress.waiting.since, progress.waiting.due = 5.0, 100.0, 105.0
+    progress.v2_runner_on_start(SimpleNamespace(get_name=lambda: "gpu001"), task)
+    assert progress.waiting.line(now=130.0) == told
+
+
+def test_a_batch_is_told_in_a_line_that_fits_with_those_that_it_has_waited_for_longest():
+    batch = Progress(1000, now=0.0)
+    at_work = [f"gpu{number:03}" for number in range(900, 932)]
+    assert batch.line(900, at_work, 4.9, 79) == ""
+    told = "900 of 1000 done, 30 a second, waits for gpu900 gpu901 ..."
+    assert batch.line(900, at_work, 30.0, len(told)) == told
+    assert batch.line(901, at_work, 44.9, 79) == "", "the longer it takes, the seldomer"
+    assert batch.line(0, ["n" * 70], 46.0, 79) == "0 of 1000 done"
+    assert batch.line(999, ["gpu9"], 120.0, 79) == "999 of 1000 done, 8 a second, waits for gpu9"
+    assert batch.line(1000, [], 900.0, 79) == ""
 
 
 def test_texts_are_short():
