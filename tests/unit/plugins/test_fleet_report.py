@@ -6,8 +6,8 @@
 from __future__ import annotations
 
 import json
-import re
 import stat
+from collections.abc import Callable, Mapping
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._waves.over_tim
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._dossier import places
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._report_page import lasted
 from ansible_collections.gpufleet.baremetal.tests.unit.plugins.doors import Door
+from suite import exposition
 
 BOTH = {"through": 1, "failed": 1}
 PASSWORD = "s3cret-of-the-ledger"
@@ -53,8 +54,15 @@ def lived(folder: Path) -> None:
         ledger.save_passport("r2", good, issued=1.0, expires=2e9, digest="sha256:0", envelope=envelope)
 
 
-def report(folder: Path, *, check_mode: bool = False, **args: Any) -> dict[str, Any]:
-    lived(folder)
+def report(
+    folder: Path,
+    *,
+    check_mode: bool = False,
+    lives: Callable[[Path], None] = lived,
+    hosts: Mapping[str, str] = HOSTS,
+    **args: Any,
+) -> dict[str, Any]:
+    lives(folder)
     made = Door(
         folder,
         lambda params, ctx: Result(),
@@ -62,9 +70,9 @@ def report(folder: Path, *, check_mode: bool = False, **args: Any) -> dict[str, 
         name=Report.NAME,
         own_spec=REPORT,
         check_mode=check_mode,
-        args={"ask_scheduler": False, "hosts": list(HOSTS), **args},
-        hostvars={host: {"gpufleet_serial": serial} for host, serial in HOSTS.items()},
-        gpufleet_serial=HOSTS["gpu001"],
+        args={"ask_scheduler": False, "hosts": list(hosts), **args},
+        hostvars={host: {"gpufleet_serial": serial} for host, serial in hosts.items()},
+        gpufleet_serial=hosts["gpu001"],
     )
     return made.run()
 
@@ -145,16 +153,53 @@ def test_what_a_node_exporter_reads_is_readable_and_names_no_reason(tmp_path: Pa
     file = tmp_path / "gpufleet.prom"
     text = file.read_text(encoding="utf-8")
     assert stat.S_IMODE(file.stat().st_mode) == 0o644 and "alert" not in text and text.endswith("\n")
-    samples = [line for line in text.splitlines() if not line.startswith("#")]
-    assert all(re.fullmatch(r'[a-z_]+(\{[a-z]+="[^"]*"(,[a-z]+="[^"]*")*\})? -?[0-9.e+]+', line) for line in samples)
-    assert 'gpufleet_node_state{node="gpu002",state="quarantined"} 1' in samples
-    assert 'gpufleet_nodes{state="drained"} 0' in samples  # a state that nobody is in any more does not go
-    assert 'gpufleet_passport_expires_timestamp_seconds{node="gpu001"} 2000000000' in samples
+    found = exposition.parsed(text)
+    assert all(one.kind == "gauge" and one.help.endswith(".") and one.samples for one in found.values())
+    assert found["gpufleet_node_state"].samples[("node", "gpu002"), ("state", "quarantined")] == 1
+    assert found["gpufleet_nodes"].samples[(("state", "drained"),)] == 0  # a state that nobody is in does not go
+    assert found["gpufleet_passport_expires_timestamp_seconds"].samples == {(("node", "gpu001"),): 2e9}
 
 
-def test_a_host_of_any_name_is_one_label() -> None:
+@pytest.mark.parametrize("host", ['a"b\\c\nd', "\\", "\\n", '"} 1\n# x', "gpu\r1", "\u2028 ü"])
+def test_a_host_of_any_name_is_one_label(host: str) -> None:
     one = {"state": "admitted", "stopped": "", "attempts": 0, "passport_due": False, "passport_expires": ""}
-    assert 'node="a\\"b\\\\c\\nd"' in metrics.text({'a"b\\c\nd': one}, 1.0)
+    found = exposition.parsed(metrics.text({host: one}, 1.0))
+    assert found["gpufleet_node_stopped"].samples == {(("node", host),): 0}
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "a 1", "a{b=c} 1\n", 'a{b="c} 1\n', 'a{b="c\\d"} 1\n', 'a{b="c"d="e"} 1\n', 'a{b="1",b="2"} 1\n', "a one\n",
+        "1a 1\n", "a 1\na 1\n", "a 1\nb 1\na{c=\"d\"} 1\n", "a 1\n# TYPE a gauge\n", "# TYPE a thing\na 1\n", "a 1\n\n",
+        "# HELP a b\n# HELP a b\na 1\n", "a  1\n", "a-b 1\n",
+    ],
+)  # fmt: skip
+def test_a_text_that_a_scraper_refuses_would_be_seen(wrong: str) -> None:
+    with pytest.raises(ValueError):
+        exposition.parsed(wrong)
+
+
+def test_the_passports_that_end_first_are_told_first_and_of_those_in_service_alone(tmp_path: Path) -> None:
+    hosts = {f"gpu{number:03}": f"S{number}" for number in range(1, 31)}
+    ends = {host: 1.9e9 + (number * 7919) % 30 * 86400 for number, host in enumerate(hosts)}
+
+    def lives(folder: Path) -> None:
+        with Ledger(f"sqlite:///{folder}/ledger.sqlite") as ledger:
+            for number, (host, serial) in enumerate(hosts.items()):
+                node = ledger.identify(host, aliases=[("serial", serial)])
+                state = "quarantined" if number % 10 == 9 else "admitted"
+                ledger.append("r1", [(node, Event("state", state, {"from": "validating"}))])
+                if number:  # the first has none, which is the next to see to
+                    told = {"payload": "no passport", "payloadType": "x"}
+                    ledger.save_passport("r1", node, issued=1.0, expires=ends[host], digest="sha256:0", envelope=told)
+
+    report(tmp_path, lives=lives, hosts=hosts, data_path=f"{tmp_path}/r.json")
+    told = json.loads((tmp_path / "r.json").read_text(encoding="utf-8"))["expiring"]
+    served = [host for number, host in enumerate(hosts) if number % 10 != 9 and number]
+    assert [one["host"] for one in told] == ["gpu001", *sorted(served, key=ends.__getitem__)][:20]
+    times = [one["expires"] for one in told]
+    assert times[0] == "none" and times[1:] == sorted(times[1:]) and len(set(times)) == 20
 
 
 def test_a_secret_that_this_run_knows_stands_in_no_file(tmp_path: Path) -> None:
