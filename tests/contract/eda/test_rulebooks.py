@@ -8,6 +8,7 @@ One process has all three, as its start is most of what they cost. The trigger i
 
 from __future__ import annotations
 
+import json
 import os
 import ssl
 import subprocess
@@ -21,6 +22,8 @@ import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event
 from awx_server.server import AwxServer
+from contract.eda.alertmanager import Alertmanager
+from contract.eda.alertmanager import missing as no_alertmanager
 from contract.eda.rulebook import DCGM_TOKEN, TOKEN, Rulebook, controller, missing, rulesets, schema, until
 from contract.scheduler.slurm_cluster import Cluster
 from contract.scheduler.slurm_cluster import missing as no_slurm
@@ -28,7 +31,8 @@ from suite import services
 
 ROOT = Path(__file__).resolve().parents[3]
 SENDER = ROOT / "extensions" / "eda" / "senders" / "gpufleet_tell.py"
-HOSTS = [f"gpu{number:03}" for number in range(1, 9)]
+#: Slurm has the first five; no two monitors speak of one node, of which the second would launch nothing.
+HOSTS = [f"gpu{number:03}" for number in range(1, 17)]
 OURS, THEIRS = {"cluster": "ulm"}, {"cluster": "bonn"}
 RECYCLE, LOOK = "gpufleet day 2 of named nodes", "gpufleet look at named nodes"
 
@@ -79,13 +83,13 @@ def test_each_rulebook_is_one_by_the_schema_of_the_tool() -> None:
 
 def test_a_node_and_a_cause_launch_one_job_however_often_they_are_said(rulebook: Rulebook, awx: AwxServer) -> None:
     before = len(awx.jobs.launched)
-    message = {"alerts": [firing("gpu001"), firing("gpu001"), firing("gpu002", "GpuHot", "warning"), firing("head")]}
+    message = {"alerts": [firing("gpu011"), firing("gpu011"), firing("gpu012", "GpuHot", "warning"), firing("head")]}
     code, told = rulebook.tell("alertmanager", message)
     assert code == 200 and [bool(one["refused"]) for one in told["answers"]] == [False, True, False, True]
     assert rulebook.tell("alertmanager", message)[0] == 200
     until(lambda: len(awx.jobs.launched) >= before + 2, lambda: rulebook.told)
     # A job of hours keeps no other node waiting, and neither has ended.
-    assert sorted(launched(awx)[before:]) == [(RECYCLE, "gpu001"), (LOOK, "gpu002")]
+    assert sorted(launched(awx)[before:]) == [(RECYCLE, "gpu011"), (LOOK, "gpu012")]
     assert not any(job["extra_vars"] for job in awx.jobs.launched), "a stranger's words go into no job"
 
 
@@ -97,12 +101,27 @@ def test_what_another_fleet_calls_alike_launches_nothing(rulebook: Rulebook, led
 
 
 def test_a_health_event_of_nvsentinel_is_one(rulebook: Rulebook, awx: AwxServer) -> None:
-    health = {"nodeName": "gpu003", "checkName": "SysLogsXIDError", "errorCode": ["79"], "isFatal": True}
+    health = {"nodeName": "gpu013", "checkName": "SysLogsXIDError", "errorCode": ["79"], "isFatal": True}
     event = {"type": "com.nvidia.nvsentinel.health.v1", "data": {"healthEvent": health}}
     before = len(awx.jobs.launched)
     assert rulebook.tell("nvsentinel", event)[0] == rulebook.tell("nvsentinel", event)[0] == 200
     until(lambda: len(awx.jobs.launched) > before, lambda: rulebook.told)
-    assert launched(awx)[before:] == [(RECYCLE, "gpu003")]
+    assert launched(awx)[before:] == [(RECYCLE, "gpu013")]
+
+
+@pytest.mark.skipif(bool(no_alertmanager()), reason=no_alertmanager())
+def test_a_real_alertmanager_with_the_receiver_of_the_page_launches_once(
+    rulebook: Rulebook, awx: AwxServer, tmp_path: Path
+) -> None:
+    before = len(awx.jobs.launched)
+    with Alertmanager(tmp_path, rulebook) as running:
+        for node, cluster in (("gpu016", "ulm"), ("gpu016", "ulm"), ("gpu009", "bonn")):
+            running.fires(alertname="GpuXid", severity="critical", Hostname=node, cluster=cluster)
+        until(lambda: len(awx.jobs.launched) > before, lambda: rulebook.told + running.told)
+        # What it has told it has told of with our answer, or it would come again.
+        until(lambda: running.sent() >= 1, lambda: running.told)
+        assert running.failed() == 0, running.told
+    assert launched(awx)[before:] == [(RECYCLE, "gpu016")]
 
 
 def tell(
@@ -136,9 +155,52 @@ def test_the_watches_of_dcgm_are_sent_by_the_node(rulebook: Rulebook, tmp_path: 
     assert unset.returncode != 0 and "is a watch set" in unset.stderr and "Traceback" not in unset.stderr
 
 
+#: A machine of another name, as far as whoever runs in it can see.
+NAMED = "import os, socket, sys; socket.sethostname(sys.argv[1]); os.execv(sys.argv[2], sys.argv[2:])"
+
+
+@pytest.mark.needs_root
+@pytest.mark.parametrize(
+    ("node", "overall", "wanted"), [("gpu014", "Failure", RECYCLE), ("gpu015", "Warning", LOOK)], ids=["bad", "warns"]
+)
+def test_a_node_whose_watches_tell_of_something_launches_for_itself(
+    rulebook: Rulebook, awx: AwxServer, tmp_path: Path, node: str, overall: str, wanted: str
+) -> None:
+    """By the sender, on a machine of that name, from what dcgmi prints."""
+    errors = {"NVLINK": {"value": overall, "overflow": ["link 7 is down"]}}
+    gpus = {"4": {"value": overall, "children": {"Errors": {"children": errors}}}}
+    printed = {"header": ["Health Monitor Report"], "body": {"Overall Health": {"value": overall}, "GPU": {}}}
+    printed["body"]["GPU"] = {"children": gpus}
+    env = {"GPUFLEET_TELL_URL": rulebook.url("dcgm"), "GPUFLEET_TELL_TOKEN_PATH": str(rulebook.dcgm_token)}
+    argv = ["unshare", "--uts", sys.executable, "-c", NAMED, f"{node}.hall2.example", sys.executable, str(SENDER)]
+    before = len(awx.jobs.launched)
+    for _time in ("first", "again, as a timer does"):
+        done = subprocess.run(
+            [*argv, "dcgm"],
+            input=json.dumps(printed),
+            env={**os.environ, **env},
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+    assert '"refused": "' in done.stdout, done.stdout
+    until(lambda: len(awx.jobs.launched) > before, lambda: rulebook.told)
+    assert launched(awx)[before:] == [(wanted, node)]
+
+
+#: By the option of strigger: a node, what happens to it there, and what is launched.
+TRIGGERS = {
+    "down": ("gpu004", [["State=DOWN", "Reason=fell"]], RECYCLE),
+    "drained": ("gpu002", [["State=DRAIN", "Reason=riser of bob"]], LOOK),
+    "up": ("gpu003", [["State=DOWN", "Reason=blinks"], ["State=RESUME"]], LOOK),
+}
+
+
 @pytest.mark.needs_root
 @pytest.mark.skipif(bool(no_slurm()), reason=no_slurm())
-def test_a_trigger_of_slurm_launches_for_the_node_that_went_down(
+def test_each_trigger_of_slurm_launches_what_is_due_for_the_node_that_it_names(
     rulebook: Rulebook, awx: AwxServer, tmp_path: Path
 ) -> None:
     """Over TLS, by the sender, which slurmctld starts."""
@@ -151,12 +213,22 @@ def test_a_trigger_of_slurm_launches_for_the_node_that_went_down(
     before = len(awx.jobs.launched)
     cluster.start()
     try:
-        cluster.run("strigger", "--set", "--node", "--down", "--flags=PERM", f"--program={program} slurm down")
-        cluster.update("gpu004", "State=DOWN", "Reason=fell")
-        until(lambda: len(awx.jobs.launched) > before, lambda: rulebook.told)
+        for event, (node, changes, wanted) in TRIGGERS.items():
+            cluster.run("strigger", "--set", f"--node={node}", f"--{event}", f"--program={program} slurm {event}")
+            number = len(awx.jobs.launched)
+            for change in changes:
+                cluster.update(node, *change)
+            until(lambda number=number: len(awx.jobs.launched) > number, lambda: rulebook.told)
+            assert launched(awx)[number:] == [(wanted, node)], event
+        # That of a node that fails is fired by no `scontrol update State=FAIL` of Slurm 22.05, with a job or without.
+        number = len(awx.jobs.launched)
+        done = subprocess.run([str(program), "slurm", "fail", "gpu001"], capture_output=True, timeout=120, check=False)
+        assert done.returncode == 0, done.stderr
+        until(lambda: len(awx.jobs.launched) > number, lambda: rulebook.told)
+        assert launched(awx)[number:] == [(RECYCLE, "gpu001")]
     finally:
         cluster.stop()
-    assert launched(awx)[before:] == [(RECYCLE, "gpu004")]
+    assert len(awx.jobs.launched) == before + len(TRIGGERS) + 1
 
 
 @pytest.mark.parametrize(
