@@ -19,6 +19,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger import job
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.aliases import NAMELESS
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.causes import by_cause, document, table
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.flaps import DAYS, RECYCLES, Limit
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.places import check_file
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.redact import shown
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.report import (
@@ -182,7 +183,7 @@ class ActionModule(VerbAction):
         seen = self._look(ids)
         self._warn_of_another(seen)
         told = status(self.ledger(), ids, self.run_id, *within, seen=seen, asker=self._run_as, unproven=self._unproven,
-                      foreseen=self._foreseen(hosts),
+                      foreseen=self._foreseen(hosts), limits=self._limits(ids, problems),
                       soaking=soaking(self.ledger(), list(filter(None, ids.values()))))  # fmt: skip
         self._moved_on(told, ids)
         # The last that says what is next: of a tenant's node each command names the tenant.
@@ -196,6 +197,18 @@ class ActionModule(VerbAction):
             one = told[host] if problem.what == NAMELESS else not_told(host, "")
             told[host] = {**one, "stopped": _why(problem)}
         return told
+
+    def _limits(self, ids: Mapping[str, str], problems: dict[str, FleetError]) -> dict[str, Limit]:
+        """By node id, as the site says it of its host."""
+        found = {}
+        for host, node_id in ids.items():
+            try:
+                if node_id:
+                    recycles, days = (self.host_var(f"gpufleet_{name}", host) for name in (RECYCLES, DAYS))
+                    found[node_id] = Limit.told(recycles, days)
+            except ConfigError as exc:
+                problems[host] = exc
+        return found
 
     def _look(self, ids: Mapping[str, str]) -> dict[str, Seen]:
         return look(self.ledger(), ids, self.host_var) if self._params["ask_scheduler"] else {}

@@ -60,7 +60,7 @@ FROM_HOST_VARS: frozenset[str] = frozenset(
     [*BMC, *PROVISIONER, *SCHEDULER, "node_id", "ledger_url"]
     + ["provisioner_id", "scheduler_node", "image", "sku", "tenant", "failure_domain"]
     + ["serial", "system_uuid", "boot_mac"]
-    + ["passport_key_path", "passport_public_keys"]
+    + ["passport_key_path", "passport_public_keys", "flap_recycles", "flap_days"]
 )
 
 

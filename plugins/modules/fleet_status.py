@@ -196,10 +196,18 @@ nodes:
       description:
         - Why day 2 leaves a node that is out of service to people, unless somebody says otherwise; empty where it does
           not.
-        - A recycle is not the remedy of its quarantine, or was tried often enough; or the node was adopted, and no run
-          has imaged it since; or a person has it burned in, or no end of its soak is known.
+        - A recycle is not the remedy of its quarantine, or was tried often enough, or helped often enough and not for
+          long; or the node was adopted, and no run has imaged it since; or a person has it burned in, or no end of its
+          soak is known.
       type: str
       sample: "no run is the remedy rma: apply it first"
+    flaps:
+      description:
+        - How often the node was recycled for a failure lately, where that is as often as C(gpufleet_flap_recycles)
+          within C(gpufleet_flap_days) says, 3 within 30 days without them; empty where it is less. It came back into
+          service each time. Where it fails once more, day 2 holds it, and leaves it to a person.
+      type: str
+      sample: "3 recycles within 30 days"
     admitted_before:
       description: Whether the node was admitted or adopted, and not retired since.
       type: bool

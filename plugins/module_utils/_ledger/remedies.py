@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.flaps import REMEDY as FLAPS
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.served import UNKNOWN, UNSERVED
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 
@@ -103,6 +104,8 @@ def left(
         why = f"no run is the remedy {remedy}: apply it first"
     elif tried >= budget.tries:
         why = f"{tried} recycles did not bring it back, and {remedy} is due: look at it first"
+    elif one["flaps"]:
+        return {"attempts": tried, "left": f"{one['flaps']}, and it failed again: look at it first", "remedy": FLAPS}
     climbed = {"remedy": remedy} if came_back else {}
     return {"attempts": tried, "left": why + (f" ({came_back})" if why and came_back else ""), **climbed}
 

@@ -17,6 +17,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger import slower
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.aliases import IDENTITY
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.climbed import climbed
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.flaps import Limit, flapping
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.holder import Holder
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.lease import holders, live
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.lifecycle import RECORD
@@ -128,10 +129,12 @@ def status(
     unproven: Callable[[str, str, Mapping[str, Any]], str] = lambda host, node_id, one: "",
     foreseen: Mapping[str, Mapping[str, Mapping[str, Any]]] | None = None,
     soaking: Collection[str] = (),
+    limits: Mapping[str, Limit] | None = None,
 ) -> dict[str, dict[str, Any]]:
     """Where each node stands, by host name, with the keys that the module fleet_status documents.
 
     :param nodes: node id by host name, empty where the ledger never saw it. soaking: ids whose soak has no known end.
+    :param limits: by node id, how often it may be recycled before a person looks at it; of others as it is shipped.
     :param expire_within, issued_within: seconds; within them a passport that ends is due, and one issued is fresh.
     :param seen: by host name, what its scheduler says; a host that is missing there is told by the ledger alone.
     :param run_id, asker: the run that asks; it can see of runs on its own machine that they are dead.
@@ -145,6 +148,7 @@ def status(
     admitted, imaging = since_retired(ledger, ids, "admitted"), _imaged_there(ledger, ids)
     adopted, tried, slow = as_adopted(ledger, ids), tries(ledger, ids), slower.outliers(ledger, ids)
     orders, unseen, again = _orders(ledger, nodes, seen or {}), not_seen(ledger, ids), climbed(ledger, tried, states)
+    flaps = flapping(ledger, {**dict.fromkeys(ids, Limit()), **(limits or {})})
     passports, leases, now, found = ledger.passport_times(ids), holders(ledger, ids), ledger.now(), {}
     for host, node_id in nodes.items():
         newest = {"state": states.get(node_id), "stopped": stopped.get(node_id), **(foreseen or {}).get(host, {})}
@@ -154,7 +158,7 @@ def status(
         one.update(adopted=node_id in adopted, outlier=slower.since(slow.get(node_id), imaging.get(node_id)))
         _placed(host, one, (seen or {}).get(host), orders.get(node_id, ""), run_id)
         _dated(one, passports.get(node_id), now + expire_within, now - issued_within)
-        one.update(unproven=unproven(host, node_id, one))
+        one.update(unproven=unproven(host, node_id, one), flaps=flaps.get(node_id, ""))
         one.update(left(one, tried.get(node_id, 0), again.get(node_id), newest["state"], soaks=node_id in soaking))
         one["next"] = _before_others(one, expire_within).format(host=host) or one["next"]
         one.update(_noted(host, one, telling({UNSEEN: unseen.get(node_id), **newest}, run_id, turned.get(node_id, 0))))
@@ -312,6 +316,7 @@ def _one(
         "reason": str(data.get("reason") or ""),
         "remedy": str(data.get("remedy") or ""),
         "attempts": 0,
+        "flaps": "",
         "admitted_before": admitted_before,
         "adopted": False,
         "stranger": False,
