@@ -38,6 +38,7 @@ bench: setup-$(MAIN) bench-collections ## Speed against community.general, as a 
 	PYTHONPATH=$(COLLECTIONS) PATH="$(VENV)/bin:$$PATH" $(VENV)/bin/python tests/bench/ledgers.py
 	PYTHONPATH=$(COLLECTIONS) PATH="$(VENV)/bin:$$PATH" $(VENV)/bin/python tests/bench/waits.py
 	PYTHONPATH=$(COLLECTIONS) PATH="$(VENV)/bin:$$PATH" $(VENV)/bin/python tests/bench/memory.py
+	PYTHONPATH=$(COLLECTIONS) PATH="$(VENV)/bin:$$PATH" $(VENV)/bin/python tests/bench/schedulers.py
 
 bench-gates: setup-link setup-$(MAIN) ## What gates cost a node beyond their tools, held against their bounds
 	PYTHONPATH=$(COLLECTIONS) $(VENV)/bin/python tests/bench/gates.py

@@ -183,7 +183,7 @@ class ActionModule(VerbAction):
         seen = self._look(ids)
         self._warn_of_another(seen)
         told = status(self.ledger(), ids, self.run_id, *within, seen=seen, asker=self._run_as, unproven=self._unproven,
-                      foreseen=self._foreseen(hosts), limits=self._limits(ids, problems),
+                      foreseen=self._foreseen(hosts), limits=self._flap_limits(ids, problems),
                       soaking=soaking(self.ledger(), list(filter(None, ids.values()))))  # fmt: skip
         self._moved_on(told, ids)
         # The last that says what is next: of a tenant's node each command names the tenant.
@@ -198,7 +198,7 @@ class ActionModule(VerbAction):
             told[host] = {**one, "stopped": _why(problem)}
         return told
 
-    def _limits(self, ids: Mapping[str, str], problems: dict[str, FleetError]) -> dict[str, Limit]:
+    def _flap_limits(self, ids: Mapping[str, str], problems: dict[str, ConfigError]) -> dict[str, Limit]:
         """By node id, as the site says it of its host."""
         found = {}
         for host, node_id in ids.items():

@@ -16,7 +16,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple, Optional
 from urllib.parse import parse_qsl, urlsplit
 
-from kube_server import refusals
+from kube_server import discovery, refusals
 from kube_server.cluster import Cluster, is_ready, now
 from kube_server.patches import Object, Unfit, json_patched, merged, strategic
 from kube_server.refusals import Answer
@@ -99,7 +99,7 @@ class KubeServer:
     def groups(self) -> Answer:
         """Its own list of the groups that it serves."""
         named = sorted({tuple(group.split("/")) for group in self.served.values() if "/" in group})
-        told = [{"name": name, "versions": [{"version": version}]} for name, version in named]
+        told = [{"name": name, "versions": [{"groupVersion": f"{name}/{v}", "version": v}]} for name, v in named]
         return Answer(200, {"kind": "APIGroupList", "apiVersion": "v1", "groups": told})
 
     def answer(self, asked: Optional[Asked]) -> Answer:
@@ -375,8 +375,10 @@ def _handler(server: KubeServer) -> type[BaseHTTPRequestHandler]:
             user = server.tokens.get(self.headers.get("Authorization", "").partition("Bearer ")[2])
             if user is None:
                 answer = refusals.unauthorized()
-            elif self.path == "/apis":
+            elif urlsplit(self.path).path == "/apis":
                 answer = server.groups()
+            elif (found := discovery.told(self.path, KINDS, server.served)) is not None:
+                answer = Answer(200, found)
             else:
                 answer = server.answer(_asked(self.command, self.path, self.headers, body, user))
             text = json.dumps(answer.content).encode()

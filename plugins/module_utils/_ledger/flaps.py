@@ -11,7 +11,7 @@ anew where a part was swapped, the machine was moved, or a person takes the node
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,21 +53,21 @@ class Limit:
         if made.recycles < 1 or not 0 < made.days < 36500:
             raise ConfigError(
                 "how often a node may be recycled before a person looks at it cannot be read",
-                wanted=f"gpufleet_{RECYCLES}: a whole number from 1 on; gpufleet_{DAYS}: a number of days",
+                wanted="gpufleet_flap_recycles: a whole number from 1 on; gpufleet_flap_days: a number of days",
                 seen=f"{recycles!r} within {days!r} days",
-                do=f"correct gpufleet_{RECYCLES} and gpufleet_{DAYS}",
+                do="correct gpufleet_flap_recycles and gpufleet_flap_days",
             )
         return made
 
 
-def flapping(ledger: Ledger, limits: Mapping[str, Limit]) -> dict[str, str]:
+def flapping(ledger: Ledger, node_ids: Sequence[str], limits: Mapping[str, Limit]) -> dict[str, str]:
     """By node id, in words, how often those were recycled that have reached their limit.
 
-    :param limits: by node id, of all that are looked at.
+    :param limits: by node id; of others the limit is the one that is shipped.
     """
     counted: dict[str, int] = {}
-    now = ledger.now()
-    for row in ledger._many(_SINCE, "nodes", list(limits), {}) if limits else ():
+    now, limits = ledger.now(), {**dict.fromkeys(node_ids, Limit()), **limits}
+    for row in ledger._many(_SINCE, "nodes", list(node_ids), {}) if node_ids else ():
         node_id, data = row["node_id"], json.loads(row["data"])
         if data.get(ASKED) is True:
             counted[node_id] = 0

@@ -11,6 +11,7 @@ import shlex
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from math import ceil
+from types import MappingProxyType
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import FLEET, spec
@@ -129,27 +130,24 @@ def status(
     unproven: Callable[[str, str, Mapping[str, Any]], str] = lambda host, node_id, one: "",
     foreseen: Mapping[str, Mapping[str, Mapping[str, Any]]] | None = None,
     soaking: Collection[str] = (),
-    limits: Mapping[str, Limit] | None = None,
+    limits: Mapping[str, Limit] = MappingProxyType({}),
 ) -> dict[str, dict[str, Any]]:
     """Where each node stands, by host name, with the keys that the module fleet_status documents.
 
     :param nodes: node id by host name, empty where the ledger never saw it. soaking: ids whose soak has no known end.
-    :param limits: by node id, how often it may be recycled before a person looks at it; of others as it is shipped.
     :param expire_within, issued_within: seconds; within them a passport that ends is due, and one issued is fresh.
     :param seen: by host name, what its scheduler says; a host that is missing there is told by the ledger alone.
-    :param run_id, asker: the run that asks; it can see of runs on its own machine that they are dead.
-    :param unproven: of a host, its node, and where it stands: why no renewal can sign a passport.
-    :param foreseen: by host name, the events ``state`` and ``stopped`` that a run in check mode would have recorded.
+    :param run_id, asker: the run that asks, which sees of runs on its machine that they are dead. limits: see flaps.
+    :param unproven: why no renewal can sign a host's passport. foreseen: what a run in check mode would have recorded.
     """
     ids = list(filter(None, nodes.values()))
     states, stopped = ledger.latest(ids, "state"), ledger.latest(ids, "note", ["stopped"])
     turned = newest_of(holds := newest_holds(ledger, ids), ledger.latest(ids, "named"), ledger.latest(ids, IDENTITY))
     looks, parts = (ledger.latest(ids, "verdict", [gate]) for gate in ("image_verify", "hardware_verify"))
-    admitted, imaging = since_retired(ledger, ids, "admitted"), _imaged_there(ledger, ids)
-    adopted, tried, slow = as_adopted(ledger, ids), tries(ledger, ids), slower.outliers(ledger, ids)
+    admitted, imaging, now = since_retired(ledger, ids, "admitted"), _imaged_there(ledger, ids), ledger.now()
+    adopted, tried, slow, found = as_adopted(ledger, ids), tries(ledger, ids), slower.outliers(ledger, ids), {}
     orders, unseen, again = _orders(ledger, nodes, seen or {}), not_seen(ledger, ids), climbed(ledger, tried, states)
-    flaps = flapping(ledger, {**dict.fromkeys(ids, Limit()), **(limits or {})})
-    passports, leases, now, found = ledger.passport_times(ids), holders(ledger, ids), ledger.now(), {}
+    passports, leases, flaps = ledger.passport_times(ids), holders(ledger, ids), flapping(ledger, ids, limits)
     for host, node_id in nodes.items():
         newest = {"state": states.get(node_id), "stopped": stopped.get(node_id), **(foreseen or {}).get(host, {})}
         one = _one(host, node_id, newest["state"], node_id in admitted, holds.get(node_id))

@@ -176,8 +176,8 @@ class OfAll(Scheduler):
 
     def evict(self, view: NodeView) -> Sequence[Refusal]:
         def all_of(asked: Sequence[_Due]) -> list[Any]:
-            lines = {one.name: one.still for one in asked}
-            told = self._driver.evict_each([one.what for one in asked], lambda name: lines[name]())
+            its = {one.name: one.still for one in asked}
+            told = self._driver.evict_each([one.what for one in asked], lambda name: its[name]())
             return [told[one.name] for one in asked]
 
         found: Sequence[Refusal] = self._ask("evict", _Due(view.name, view, self._still), all_of)

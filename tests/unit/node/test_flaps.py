@@ -55,7 +55,7 @@ class Site:
         self.now += days * DAY
 
     def told(self, **limit: Any) -> dict[str, Any]:
-        limits = {self.node: Limit(**limit)} if limit else None
+        limits = {self.node: Limit(**limit)} if limit else {}
         return status(self.ledger, {"n1": self.node}, "r2", limits=limits)["n1"]
 
     def quarantined(self, remedy: str = "reset_gpu", **limit: Any) -> dict[str, Any]:

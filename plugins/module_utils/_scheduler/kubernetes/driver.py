@@ -57,6 +57,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.kube
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.kubernetes.record import (
     Record,
+    light,
     wanted_of,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.kubernetes.tables import (
@@ -197,7 +198,7 @@ class Kubernetes(Scheduler):
         return NodeLabels(self.api, self.known)
 
     def _record(self, raw: Mapping[str, Any]) -> Record:
-        return Record(raw, self.standing, self.wanted)
+        return Record(light(raw), self.standing, self.wanted)
 
     def _records(self, names: Sequence[str]) -> dict[str, Record]:
         found: dict[str, Record] = {}

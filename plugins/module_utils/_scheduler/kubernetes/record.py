@@ -25,8 +25,15 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.kube
     blocks,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.kubernetes.settling import unsettled
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.kubernetes.tables import GPU, PRESSURES
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.kubernetes.tables import (
+    GPU,
+    HOLD,
+    PRESSURES,
+    REASON,
+)
 
+#: Of its status, and none of it tells of holds, GPUs or boots.
+_NOT_READ = ("images", "volumesInUse", "volumesAttached", "config")
 #: What Ready may say, and the state of a node that nobody holds.
 _READY: Mapping[str, str] = {"True": "idle", "False": "down", "Unknown": "unknown"}
 
@@ -215,6 +222,19 @@ class Record:
         if self._unregistered():
             lacks.append("no GPU registered yet")
         return f"{words}, waits for: {shown(lacks)}" if lacks and self.ready == "True" else words
+
+
+def light(raw: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Without what is the bulk of it and is never looked at: of thousands all are kept until their pods are known."""
+    about, status = raw.get("metadata"), raw.get("status")
+    if isinstance(status, dict):
+        for name in _NOT_READ:
+            status.pop(name, None)
+    marks = about.get("annotations") if isinstance(about, dict) else None
+    if isinstance(marks, dict):
+        for name in [name for name in marks if name != HOLD and not REASON.search(name)]:
+            del marks[name]
+    return raw
 
 
 def wanted_of(told: Any) -> Optional[Wanted]:

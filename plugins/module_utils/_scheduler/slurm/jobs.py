@@ -99,14 +99,14 @@ def _demand_none_exempt(link: Commands) -> None:
     """A user would wait for as long as Slurm leaves a job alone, whatever partition it is in."""
     seconds, parameters = link.setting(_EXEMPT_TIME), link.setting("PreemptParameters")
     exempt = [one for one in parameters.lower().split(",") if one.partition("=")[0] == _EXEMPT_PRIORITY]
-    wrong = [f"{_EXEMPT_TIME}={seconds}"] if seconds.upper() not in _NO_TIME else []
-    wrong += [f"PreemptParameters={one}" for one in exempt]
-    if wrong:
+    seen = [f"{_EXEMPT_TIME}={seconds}"] if seconds.upper() not in _NO_TIME else []
+    seen += [f"PreemptParameters={one}" for one in exempt]
+    if seen:
         raise ConfigError(
             "Slurm would leave a verification alone though a user waits for its node",
             address=link.address,
             wanted=f"{_EXEMPT_TIME}=0, and no {_EXEMPT_PRIORITY} in PreemptParameters",
-            seen=", ".join(wrong),
+            seen=", ".join(seen),
             do="take it out of slurm.conf, and run scontrol reconfigure; or do without verifications of idle nodes",
         )
 

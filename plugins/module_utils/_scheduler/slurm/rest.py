@@ -141,9 +141,10 @@ class Rest(Link):
         with not_too_deep(self.address, "the table of nodes"):
             told = Counter(_name(one) for one in rows)
         found: dict[str, Record] = {}
+        wanted = frozenset(names)
         for one in rows:
             name = _name(one)
-            if name not in names:
+            if name not in wanted:
                 continue
             try:
                 if told[name] > 1:
