@@ -13,6 +13,7 @@ import re
 from typing import Any
 
 from hypothesis import HealthCheck, settings
+from suite.properties import at_most
 
 #: So many times what make test tries: `make fuzz` looks for long, at other examples each time. All else tries the same
 #: few at every run: red means that the change is at fault, and a kept mutation is noticed each time or never.
@@ -20,9 +21,10 @@ FOLD = int(asked) if (asked := os.environ.get("GPUFLEET_FUZZ", "")).isdigit() el
 
 
 def tried(examples: int) -> settings:
-    """How many examples of a property make test tries."""
+    """How many examples of a property make test tries. They are the same each time, so that who has the brief profile,
+    beside a run that tries all, tries the first of them."""
     return settings(
-        max_examples=examples * (FOLD or 1),
+        max_examples=at_most(examples) * (FOLD or 1),
         derandomize=not FOLD,
         database=None,
         deadline=None,

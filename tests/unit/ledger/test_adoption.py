@@ -16,6 +16,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.name
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from suite.properties import at_most
 
 SITE = {"scheduler": "slurm", "provisioner": "ironic", "provisioner_id": "", "boot_mac": "52:54:00:00:00:01"}
 SERVES = {
@@ -220,7 +221,7 @@ def test_r5_of_a_boot_of_which_nobody_tells_nothing_is_held_against_a_node(at: o
     assert adopted(seen(scheduler={**SERVES, "booted_at": at}, name=own(5000)), SITE, "gpu001")
 
 
-@settings(max_examples=200)
+@settings(max_examples=at_most(200))
 @given(st.lists(st.one_of(st.text(max_size=40), st.sampled_from([BOOT, "5000.00 1.00", str(ASKED)])), max_size=5))
 def test_r5_whatever_a_machine_says_of_its_boot_is_no_crash(lines: list[str]) -> None:
     told = {

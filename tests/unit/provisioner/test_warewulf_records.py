@@ -17,6 +17,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wa
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.warewulf.api import Seen
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from suite.properties import at_most
 from warewulf_server.conf import NODE_FIELDS, merged, read, with_profiles
 
 WORDS = st.text(st.characters(codec="utf-8", exclude_categories=["Cs"]), max_size=6)
@@ -39,7 +40,7 @@ RECORDS = st.fixed_dictionaries(
     },
 )
 #: One record of each kind and some odd ones: the suite's time is dear.
-FEW = settings(max_examples=40, deadline=None)
+FEW = settings(max_examples=at_most(40), deadline=None)
 IMAGE = Image.of({"name": "gold", "version": "1", "named": "gold-1"}, needs=BY_NAME, deploy_id="d-7")
 OVERLAYS = {"system overlay": "t0"}
 assert IMAGE is not None

@@ -26,6 +26,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Co
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from recorded import demanded
+from suite.properties import at_most
 from unit.scheduler.slurm_commands import World
 
 TOKEN = "gpufleet:run2:reimage"
@@ -199,7 +200,7 @@ def test_what_26_05_has_printed_is_read() -> None:
 NAMES = st.sets(st.integers(1, 40).map(lambda number: f"gpu{number:03}"), max_size=12)
 
 
-@settings(max_examples=60)
+@settings(max_examples=at_most(60))
 @given(st.dictionaries(st.sampled_from(("l1", "rack-2.leaf", "b10")), NAMES, max_size=3))
 def test_what_is_printed_is_what_is_read(units: dict[str, set[str]]) -> None:
     lines = [

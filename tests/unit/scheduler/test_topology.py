@@ -18,6 +18,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slur
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Result
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from suite.properties import at_most
 from unit.scheduler.slurm_commands import World
 
 RACKS = {"r1": [f"gpu{number:03}" for number in range(1, 19)], "r2": [f"gpu{number:03}" for number in range(19, 37)]}
@@ -184,7 +185,7 @@ def test_each_of_what_slurm_takes_without_a_word_is_told(kind: str, change: dict
     assert any(words in told for told in found(kind, **change)), found(kind, **change)
 
 
-@settings(max_examples=60)
+@settings(max_examples=at_most(60))
 @given(
     st.dictionaries(
         st.sampled_from("abcd"), st.lists(st.integers(1, 6).map(lambda number: f"n{number}"), max_size=4), max_size=4
@@ -198,7 +199,7 @@ def test_no_problem_means_each_node_once(units: dict[str, list[str]]) -> None:
     assert clean == (sorted(placed) == sorted(known) and all(units.values()))
 
 
-@settings(max_examples=60)
+@settings(max_examples=at_most(60))
 @given(
     st.dictionaries(st.sampled_from("stuv"), st.lists(st.sampled_from("stuvab"), min_size=1, max_size=3), max_size=4)
 )

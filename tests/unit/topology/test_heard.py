@@ -18,6 +18,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Co
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from suite import programs
+from suite.properties import at_most
 
 UUID = "9c6f5af3-53bf-49b5-a436-b66766c413c3"
 ZERO = "00000000-0000-0000-0000-000000000000"
@@ -53,7 +54,7 @@ def test_what_is_no_answer_of_lldpd_is_told_as_that(text: str) -> None:
         heard.neighbours(text)
 
 
-@settings(max_examples=60)
+@settings(max_examples=at_most(60))
 @given(
     st.recursive(
         st.none() | st.text(max_size=3) | st.integers(),
