@@ -18,7 +18,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _excerpt
-from suite import handed_on, long, progress, properties, services, skips, threads, together
+from suite import handed_on, huge_pages, long, progress, properties, services, skips, threads, together
 
 # Python's collector runs wherever something is made, also at the bottom of what nests as deeply as Python goes. What
 # ends by it there has no room to, and pytest takes that for a fault of the test. Run seldom it is out of the way.
@@ -98,8 +98,12 @@ def _together(file: Path) -> bool:
 
 
 def pytest_collection_finish() -> None:
-    """What lies there for good is looked through no more: at its end pytest does so twice, a second for each worker."""
+    """What lies there for good is looked through no more: at its end pytest does so twice, a second for each worker.
+
+    And it is put together, since each program that a test starts costs a fork of all of it.
+    """
     gc.freeze()
+    huge_pages.collapse()
 
 
 @pytest.fixture(autouse=True)

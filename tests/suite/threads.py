@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -39,9 +40,21 @@ def _cpu(thread: int | None) -> float:
 
 
 class Threads:
-    """The plugin: the first test that is seen to leave one fails, and those after it, for all are slow by it."""
+    """The plugin: the first test that is seen to leave one fails, and those after it, for all are slow by it.
+
+    Looking at each thread costs more than a millisecond, so that is done when the whole process has used a quarter of
+    the limit since the last look, and after each test once one was found.
+    """
+
+    def __init__(self, every: float = LIMIT_SECONDS / 4) -> None:
+        self._every = every
+        self._looked_at = time.process_time()
+        self._found: list[str] = []
 
     @pytest.hookimpl(trylast=True)
     def pytest_runtest_teardown(self) -> None:
-        if found := turning():
+        now = time.process_time()
+        if self._found or now - self._looked_at > self._every:
+            self._looked_at, self._found = now, turning()
+        if found := self._found:
             pytest.fail(f"left by this test, or by one before it in this process: {'; '.join(found)}", pytrace=False)

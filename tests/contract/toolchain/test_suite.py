@@ -385,7 +385,7 @@ def test_a_thread_that_a_test_left_turning_is_named(monkeypatch: pytest.MonkeyPa
         while not (found := [line for line in threads.turning() if line.startswith("turns")]):
             turns.join(0.05)
         with pytest.raises(pytest.fail.Exception, match="turns has used 0[.].+ s of CPU"):
-            threads.Threads().pytest_runtest_teardown()
+            threads.Threads(every=0.0).pytest_runtest_teardown()
     finally:
         end.set()
         waits.set()
