@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-#: MADV_COLLAPSE of Linux 6.1 (include/uapi/asm-generic/mman-common.h); an older kernel refuses it, which changes nothing.
+#: MADV_COLLAPSE of Linux 6.1 (include/uapi/asm-generic/mman-common.h); an older kernel refuses it, and nothing changes.
 _COLLAPSE = 25
 _HUGE = 2 * 1024 * 1024
 _MAPS = Path("/proc/self/maps")

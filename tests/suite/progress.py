@@ -46,7 +46,7 @@ def _of_child(pid: str) -> float:
 
 
 class Spent:
-    """The plugin that measures it, in a worker too. Where one test ends the next begins: looking costs a millisecond."""
+    """The plugin that measures it, in a worker too. Where one test ends the next begins: a look costs a millisecond."""
 
     def __init__(self) -> None:
         self._until_now: float | None = None
