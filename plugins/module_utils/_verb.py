@@ -43,8 +43,8 @@ class Turn:
         """Whose it is, in words; empty where it is ours from here on."""
         return ""
 
-    def outlived(self) -> None:
-        """What was begun in it may go on when it ends: it is not to be given to others at once."""
+    def outlived(self, pid: int) -> None:
+        """What was begun in it by this process may go on when it ends: it is not to be given to others at once."""
 
 
 class Lifeline:

@@ -15,7 +15,7 @@ from . import code, layout, listing
 
 @pytest.fixture(scope="module", autouse=True)
 def _forgotten_at_the_end() -> Iterator[None]:
-    """The syntax trees of all files are half a gigabyte, and each program that a later test starts costs a fork of it."""
+    """All syntax trees are half a gigabyte, and each program that a test starts later costs a fork of it."""
     yield
     for read in (layout.graph, code.nodes, code.tree_of, listing.text, listing.files):
         read.cache_clear()

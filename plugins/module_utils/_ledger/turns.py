@@ -40,6 +40,10 @@ _FRESH_SECONDS = 5.0
 _RENEW_SECONDS, _BEAT_SECONDS = 15.0, 5.0
 #: A command that outlived its turn keeps other controllers waiting for so long: nobody there sees it end.
 _OUTLIVED_SECONDS = 300.0
+#: When a process began that is gone: none begins then.
+_GONE = -1
+#: So often whoever waits looks: dozens may, each by a statement of his own.
+_LOOK_SECONDS = 0.3
 #: So often whoever waits says that he does, and so long it counts.
 _ASK_SECONDS, _ASKED_SECONDS = 1.0, 3.0
 #: A task for all hosts gives it away after so long, where somebody else waits, and is then the last to ask for so long.
@@ -72,7 +76,7 @@ class LedgerTurn(Turn):
     def __init__(self, open_ledger: Callable[[], Ledger], holder: Holder, peer: str) -> None:
         self._open, self._holder, self._name = open_ledger, holder, peer
         self._peer: _Peer | None = None
-        self._outlived = False
+        self._outlived, self._looked, self._whose = 0, 0.0, ""
 
     @asked_beside()
     def taken(self) -> str:
@@ -102,10 +106,13 @@ class LedgerTurn(Turn):
         if time.monotonic() < peer.theirs_until:
             return "others, for whom this task has made way"
         began = time.monotonic()
-        number, whose = take(ledger, self._name, self._holder)
-        if not whose:
+        if self._whose and began - self._looked < _LOOK_SECONDS:
+            return self._whose
+        number, self._whose = take(ledger, self._name, self._holder)
+        self._looked = time.monotonic()
+        if not self._whose:
             peer.number, peer.ledger, peer.since, peer.checked = number, ledger, began, began
-        return whose
+        return self._whose
 
     def still(self) -> None:
         """:raises Unreachable: where it was lost: nothing is sent, and it may be asked again."""
@@ -137,8 +144,8 @@ class LedgerTurn(Turn):
         elif peer.number == number:  # else another turn has begun since
             peer.forget()
 
-    def outlived(self) -> None:
-        self._outlived = True
+    def outlived(self, pid: int) -> None:
+        self._outlived = pid
 
     def left(self) -> None:
         """A ledger that is away then hides no error of the write: the turn expires."""
@@ -156,7 +163,10 @@ class LedgerTurn(Turn):
             return
         number = peer.number
         peer.forget()
-        end(self._open(), self._name, number, lasts=_OUTLIVED_SECONDS if self._outlived else 0.0)
+        if self._outlived:
+            outlast(self._open(), self._name, number, self._outlived)
+        else:
+            end(self._open(), self._name, number)
 
     def _makes_way(self, peer: _Peer) -> bool:
         now = time.monotonic()
@@ -268,13 +278,27 @@ def renew(ledger: Ledger, peer: str, holder: Holder, number: int) -> bool:
         return bool(changed.rowcount)
 
 
-def end(ledger: Ledger, peer: str, number: int, *, lasts: float = 0.0) -> None:
-    """It is free at once, or after so many seconds, where it is still the turn of that number."""
+def end(ledger: Ledger, peer: str, number: int) -> None:
+    """It is free at once, where it is still the turn of that number."""
+    with ledger.transaction() as conn:
+        conn.execute(
+            sa.text("UPDATE turns SET expires = :now WHERE peer = :peer AND number = :number AND expires > :now"),
+            {"now": ledger.now_in(conn), "peer": peer, "number": number},
+        )
+
+
+def outlast(ledger: Ledger, peer: str, number: int, pid: int) -> None:
+    """It is that process's from here on. Where it ran, the lock tells when all that it had begun has ended; anywhere
+    else nobody sees that, and it is waited for."""
+    told = {"peer": peer, "number": number, "pid": pid, "start": process_start(pid) or _GONE}
     with ledger.transaction() as conn:
         now = ledger.now_in(conn)
         conn.execute(
-            sa.text("UPDATE turns SET expires = :end WHERE peer = :peer AND number = :number AND expires > :now"),
-            {"now": now, "end": now + lasts, "peer": peer, "number": number},
+            sa.text(
+                "UPDATE turns SET pid = :pid, pid_start = :start, expires = :end"
+                " WHERE peer = :peer AND number = :number AND expires > :now"
+            ),
+            {**told, "now": now, "end": now + _OUTLIVED_SECONDS},
         )
 
 

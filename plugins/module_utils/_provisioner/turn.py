@@ -63,8 +63,8 @@ def turn(driver: Driver, ctx: Context, hosts: Sequence[str] = ()) -> Iterator[bo
             try:
                 yield True
             finally:
-                if driver.unended:
-                    among_all.outlived()
+                for command in driver.unended:
+                    among_all.outlived(command.pid)
     finally:
         with _FREEING:
             _KEPT.append((lock, driver.unended))

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
@@ -53,7 +52,8 @@ def test_one_controller_at_a_time_and_the_other_one_is_told_who(ledger: Ledger, 
         whose = turn.taken()
         assert whose.startswith(f"their-run, process {elsewhere.pid} on other, renewed "), whose
         turns.end(ledger, PEER, 1)
-        assert turn.taken() == turn.taken() == "" and row(ledger)["pid"] == os.getpid()
+        wait_until(turn.taken, lambda whose: not whose, timeout=30, interval=0.05, wanted="the turn")
+        assert turn.taken() == "" and row(ledger)["pid"] == os.getpid()
         assert "on" in turns.take(ledger, PEER, elsewhere)[1]
         with mine.turn("warewulf 5678") as other:
             assert other.taken() == "", "another provisioner has turns of its own"
@@ -112,18 +112,30 @@ def test_it_is_renewed_while_one_write_lasts(ledger: Ledger, line: Line, monkeyp
 
 
 def test_it_ends_with_its_run_but_where_a_command_has_outlived_it(
-    ledger: Ledger, line: Line, elsewhere: Holder, shift: Callable[[float], None]
+    ledger: Ledger, line: Line, run: Callable[[], Holder], elsewhere: Holder, shift: Callable[[float], None]
 ) -> None:
     mine = line()
     with mine.turn(PEER) as turn:
         assert turn.taken() == ""
         lease.end_all(ledger, mine._holder)
         assert is_free(ledger)
+    goes_on, over = run(), run()
+    for command in (goes_on, over):
+        with mine.turn(PEER) as turn:
+            assert turn.taken() == ""
+            turn.outlived(command.pid)
+        lease.end_all(ledger, mine._holder)
+        assert turns.take(ledger, PEER, elsewhere)[1], "what goes on there may still write"
+        with mine.turn(PEER) as turn:
+            assert f"process {command.pid} on" in turn.taken(), "here too, while it lives"
+            os.kill(command.pid, signal.SIGKILL)
+            os.waitpid(command.pid, 0)
+            assert turns.take(ledger, PEER, elsewhere)[1], "nobody sees there that it has ended"
+            wait_until(turn.taken, lambda whose: not whose, timeout=30, interval=0.05, wanted="the turn")
     with mine.turn(PEER) as turn:
         assert turn.taken() == ""
-        turn.outlived()
-    lease.end_all(ledger, mine._holder)
-    assert turns.take(ledger, PEER, elsewhere)[1], "what goes on there may still write"
+        turn.outlived(over.pid)
+    assert turns.take(ledger, PEER, elsewhere)[1], "it had ended by then, and what it has begun may not have"
     shift(301)
     assert turns.take(ledger, PEER, elsewhere)[1] == ""
 
@@ -158,7 +170,6 @@ def test_a_task_for_all_hosts_makes_way_for_who_waits(
             assert "made way" in turn.taken(), "who makes way is not the next one"
         assert turns.take(ledger, PEER, elsewhere) == (2, "")
         turns.end(ledger, PEER, 2)
-        time.sleep(turns._THEIRS_SECONDS)
         _turns(line, 1)
     assert row(ledger)["number"] == 3 and is_free(ledger)
 
