@@ -31,7 +31,10 @@ from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._history import
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._machine import proven
 
 #: What the inventory says of where a node belongs, which an adoption is held against.
-_SITE = ("scheduler", "provisioner", "provisioner_url", "provisioner_cloud", "provisioner_id", "boot_mac")
+_SITE = (
+    *("scheduler", "provisioner", "provisioner_url", "provisioner_cloud", "provisioner_login_host"),
+    *("provisioner_id", "boot_mac"),
+)
 
 
 class ActionModule(ForAll):

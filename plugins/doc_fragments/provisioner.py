@@ -17,10 +17,10 @@ options:
   provisioner_url:
     description:
       - Its API, for instance V(http://ironic.example.com:6385), V(http://maas.example.com:5240/MAAS) or
-        V(https://warewulf.example.com:9874); for xCAT the folder of its commands on the machine that runs the task,
-        V(/opt/xcat), or its web service, V(https://mn.example.com/xcatws); for BCM the path of its cmsh there,
-        V(/cm/local/apps/cmd/bin/cmsh); with C(pxe) the command that the role C(netboot) installs there,
-        V(/usr/local/bin/gpufleet-netboot).
+        V(https://warewulf.example.com:9874); for xCAT the folder of its commands on the machine that runs the task, or
+        on O(provisioner_login_host), V(/opt/xcat), or its web service, V(https://mn.example.com/xcatws); for BCM the
+        path of its cmsh there, V(/cm/local/apps/cmd/bin/cmsh); with C(pxe) the command that the role C(netboot)
+        installs there, V(/usr/local/bin/gpufleet-netboot).
       - Taken from the host variable C(gpufleet_provisioner_url).
     type: str
   provisioner_username:
@@ -43,5 +43,13 @@ options:
     description:
       - Name of a cloud in C(clouds.yaml), for an Ironic behind Keystone; replaces the URL, the user and the password.
       - Taken from the host variable C(gpufleet_provisioner_cloud).
+    type: str
+  provisioner_login_host:
+    description:
+      - For xCAT's commands, BCM and C(pxe) a host of the inventory on which the provisioner's commands are run, by the
+        connection that a task of that host's own would have, for a controller that is not the provisioner's own
+        machine. O(provisioner_url) is a path there then.
+      - A task that uses it cannot be delegated.
+      - Taken from the host variable C(gpufleet_provisioner_login_host).
     type: str
 """

@@ -30,6 +30,10 @@ TELLS = "tells"
 
 #: Key of a place -> the option that says it.
 _SETTINGS = {"provisioner": "provisioner", "url": "provisioner_url", "cloud": "provisioner_cloud"}
+#: On which host of the inventory the commands are, beside their path on it. Whoever runs there himself names none, so
+#: that two places are two for it where both name one.
+HOST = "login_host"
+_HOST_OPTION = "provisioner_login_host"
 
 Place = Mapping[str, Any]
 
@@ -37,12 +41,13 @@ Place = Mapping[str, Any]
 def place_of(options: Mapping[str, Any]) -> dict[str, str]:
     """What these options of a verb name, without a login that a URL may have."""
     told = {key: str(options.get(option) or "") for key, option in _SETTINGS.items()}
-    return {**told, "url": _without_login(told["url"])}
+    host = str(options.get(_HOST_OPTION) or "")
+    return {**told, "url": _without_login(told["url"]), **({HOST: host} if host else {})}
 
 
 def named(variable: Callable[[str], Any]) -> dict[str, str]:
     """What a host of the inventory names, by its variables."""
-    return place_of({option: variable(f"gpufleet_{option}") for option in _SETTINGS.values()})
+    return place_of({option: variable(f"gpufleet_{option}") for option in (*_SETTINGS.values(), _HOST_OPTION)})
 
 
 def noted(options: Mapping[str, Any]) -> dict[str, dict[str, str]]:
@@ -51,13 +56,19 @@ def noted(options: Mapping[str, Any]) -> dict[str, dict[str, str]]:
 
 
 def same(one: Place, other: Place) -> bool:
-    return all(str(one.get(key) or "").rstrip("/") == str(other.get(key) or "").rstrip("/") for key in _SETTINGS)
+    alike = all(str(one.get(key) or "").rstrip("/") == str(other.get(key) or "").rstrip("/") for key in _SETTINGS)
+    return alike and not _of_two_hosts(one, other)
+
+
+def _of_two_hosts(one: Place, other: Place) -> bool:
+    hosts = {str(place.get(HOST) or "") for place in (one, other)}
+    return len(hosts - {""}) > 1
 
 
 def _may_be(own: Place, there: Place) -> bool:
     """Are these one service, however each is spelled? Two machines are not, nor two clouds. Of a machine and a
     cloud nobody knows."""
-    if own.get("provisioner") != there.get("provisioner"):
+    if own.get("provisioner") != there.get("provisioner") or _of_two_hosts(own, there):
         return False
     ours, theirs = (str(one.get("url") or "") for one in (own, there))
     if ours and theirs:
@@ -88,7 +99,8 @@ def words(place: Place) -> str:
     """As a person is told of it."""
     where = place.get("url") or place.get("cloud") or ""
     name = f" as {place['name']}" if place.get("name") else ""
-    return f"{place.get('provisioner')}{f' at {where}' if where else ''}{name}"
+    on = f" on {place[HOST]}" if place.get(HOST) else ""
+    return f"{place.get('provisioner')}{f' at {where}' if where else ''}{on}{name}"
 
 
 def ends(event: Mapping[str, Any]) -> tuple[Place, Place]:

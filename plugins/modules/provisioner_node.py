@@ -215,7 +215,7 @@ options:
   moved_to:
     description:
       - To which provisioner the node goes, with O(state=left), by the keys C(provisioner), C(provisioner_url),
-        C(provisioner_cloud) and C(provisioner_id). No login is needed here.
+        C(provisioner_cloud), C(provisioner_login_host) and C(provisioner_id). No login is needed here.
     type: dict
   carry:
     description:
@@ -377,6 +377,15 @@ EXAMPLES = r"""
       category: dgx-h100
       ip: 10.141.0.17
   delegate_to: head.example.com
+
+- name: Enter it from any controller, over the connection of the head node
+  gpufleet.baremetal.provisioner_node:
+    state: ready
+    provisioner: bcm
+    provisioner_login_host: head1
+    provisioner_url: /cm/local/apps/cmd/bin/cmsh
+    name: dgx-17
+    boot_mac: 52:54:00:12:34:56
 
 - name: Write new firmware and burn the CPUs in, before the node is made ready at Ironic
   gpufleet.baremetal.provisioner_node:

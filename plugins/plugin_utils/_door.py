@@ -28,6 +28,7 @@ from ansible.errors import AnsibleConnectionFailure, AnsibleError
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.utils.display import Display
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _moved as moves
+from ansible_collections.gpufleet.baremetal.plugins.module_utils import _ways as ways
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import FROM_HOST_VARS
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
     ConfigError,
@@ -51,7 +52,6 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store i
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._moment import Moment
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import names as provisioners
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler import names as schedulers
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler import ways
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._together import Peers
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Event, Result
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _boot_probe as boot_probe

@@ -145,6 +145,16 @@ def check_source(source: Any, number: int) -> Kind:
         seen = source.get("type") if isinstance(source, dict) else type(source).__name__
         raise ConfigError("a source of no known type", node=label, wanted=f"type: {', '.join(KINDS)}", seen=str(seen))
     kind = KINDS[source["type"]]
+    login_hosts = sorted(key for key in map(str, source) if key.endswith("login_host"))
+    if login_hosts:
+        raise ConfigError(
+            "an inventory is read before there is a connection to any of its hosts, so no login host answers for it",
+            node=f"{label} ({source['type']})",
+            seen=", ".join(login_hosts),
+            do="leave it out here, and set gpufleet_provisioner_login_host in group_vars for the tasks; list the nodes"
+            " in a source of type csv, or run ansible-inventory --list --yaml --output FILE where the commands are, and"
+            " give that file as the inventory",
+        )
     unknown = sorted(set(source) - kind.options - COMMON)
     if unknown:
         raise ConfigError(

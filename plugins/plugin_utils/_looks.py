@@ -58,16 +58,24 @@ class Looks:
         self._timeout = self._within = timeout
         self._connect = connect
         self._threads = threads
+        self._reads: bytes | None = None
+        self._no_log = False
         self._connections: dict[str, Any] = {}
         self._stuck: dict[str, threading.Thread] = {}
         self._asked = _asked(action, variables)
 
-    def ask(self, commands: Mapping[str, str], *, timeout: float | None = None) -> dict[str, tuple[str, str]]:
+    def ask(
+        self, commands: Mapping[str, str], *, timeout: float | None = None, reads: str = "", no_log: bool = False
+    ) -> dict[str, tuple[str, str]]:
         """The output of each host's command, or what was in the way. A host that hangs holds up nobody.
 
         :param timeout: how long each may take this time, where that is another time than always.
+        :param reads: what each command reads, by no terminal.
+        :param no_log: shown is neither what is answered, however much is to be shown of the run, nor what was in the
+            way.
         """
         self._within = self._timeout if timeout is None else timeout
+        self._reads, self._no_log = reads.encode() or None, no_log
         found: dict[str, tuple[str, str]] = {}
         todo: queue.SimpleQueue[tuple[str, str]] = queue.SimpleQueue()
         answers: queue.SimpleQueue[tuple[str, tuple[str, str]]] = queue.SimpleQueue()
@@ -137,7 +145,11 @@ class Looks:
     def _one(self, host: str, command: str, put: Callable[[tuple[str, tuple[str, str]]], None]) -> None:
         connection = self._connections[host]
         try:
-            rc, out, err = connection.exec_command(self._wrapped(connection, command), in_data=None, sudoable=True)
+            if self._reads and not connection.has_pipelining:
+                raise ValueError(f"a command reads nothing over the connection plugin {connection.transport}")
+            connection._play_context.no_log = self._no_log or bool(self._task.no_log)
+            wrapped = self._wrapped(connection, command)
+            rc, out, err = connection.exec_command(wrapped, in_data=self._reads, sudoable=True)
         except Exception as exc:  # whatever a connection plugin raises, the node did not answer
             put((host, ("", cut(exc, 300) or type(exc).__name__)))
             return

@@ -11,17 +11,29 @@ from __future__ import annotations
 from typing import Any
 
 from ansible.plugins.action import ActionBase
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.ways import Ask
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ways import Ask
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._looks import Looks
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._variables import ONE_AT_A_TIME
 
+#: For a first look, beside what the connection itself waits.
+_FIRST_SECONDS = 60.0
 
-def opened(action: ActionBase, variables: dict[str, Any], host: str, seconds: float) -> Ask:
-    looks = Looks(action, variables, timeout=seconds, threads=1)
 
-    def ask(line: str) -> tuple[str, str]:
+def opened(action: ActionBase, variables: dict[str, Any], host: str) -> Ask | None:
+    if host not in (variables.get("hostvars") or {}):
+        return None
+    looks = Looks(action, variables, timeout=_FIRST_SECONDS, threads=1)
+    reached: list[str] = []
+
+    def ask(line: str, reads: str, seconds: float) -> tuple[str, str]:
         with ONE_AT_A_TIME:
             looks.once(host)
-        return looks.ask({host: line})[host]
+        if not reached:
+            # What is not to be shown hides what was in the way as well: that is told of a look that shows nothing.
+            _told, problem = looks.ask({host: ":"})[host]
+            if problem:
+                return "", problem
+            reached.append(host)
+        return looks.ask({host: line}, timeout=seconds, reads=reads, no_log=True)[host]
 
     return ask

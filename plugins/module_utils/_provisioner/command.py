@@ -1,9 +1,10 @@
 # Copyright (c) 2026, gpufleet.baremetal contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Commands of a provisioner on this machine, for drivers that have nothing better to ask. PRIVATE to the collection.
+"""Commands of a provisioner, for drivers that have nothing better to ask. PRIVATE to the collection.
 
-Every command of a driver is run here: one that still writes after its worker was killed keeps the turn.
+Every command of a driver is run here, on this machine or on the login host that its options name: one that still writes
+after its worker was killed keeps the turn.
 """
 
 from __future__ import annotations
@@ -15,8 +16,15 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import Unreachable, Unsupported
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
+    BadAnswer,
+    DeadlineExceeded,
+    Unreachable,
+    Unsupported,
+)
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import turn as turns
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import Driver
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.login_host import Busy, LoginHost
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.turn import NoTurn
 
 #: A command of a provisioner that is at work takes seconds.
@@ -42,7 +50,7 @@ def run(
     env: Mapping[str, str] | None = None,
     stdin: str = "",
 ) -> Answer:
-    """Run one command to its end.
+    """Run one command to its end, where the driver's commands run.
 
     It has the lock of our turn open as well: when this worker is killed, nobody else writes before the command and
     all that it has begun have ended. To kill it with its worker would leave half a write behind, and what it had
@@ -56,7 +64,10 @@ def run(
     :raises Unreachable: where it does not start, or does not end; then nobody knows what it has done.
     """
     _demand_turn(driver)
-    process = _started(driver, argv, {**os.environ, "LC_ALL": "C.UTF-8", **(env or {})}, bool(stdin))
+    variables = {"LC_ALL": "C.UTF-8", **(env or {})}
+    if driver.login_host is not None:
+        return _over_there(driver, driver.login_host, argv, timeout=timeout, env=variables, stdin=stdin)
+    process = _started(driver, argv, {**os.environ, **variables}, bool(stdin))
     try:
         out, err = process.communicate(stdin or None, timeout=timeout)
     except subprocess.TimeoutExpired as exc:
@@ -74,6 +85,54 @@ def run(
     return Answer(process.returncode, out, err.strip())
 
 
+def found(driver: Driver, *places: str) -> str:
+    """The first of these that is a program which may be run where the driver's commands run; empty where none is."""
+    if driver.login_host is not None:
+        return driver.login_host.found(places)
+    return next((place for place in places if os.access(place, os.X_OK)), "")
+
+
+def machine(driver: Driver) -> str:
+    """Where they run, in words."""
+    return f"the host {driver.login_host.host}" if driver.login_host is not None else "this machine"
+
+
+def _over_there(
+    driver: Driver, host: LoginHost, argv: Sequence[str], *, timeout: float, env: Mapping[str, str], stdin: str
+) -> Answer:
+    """In a turn, after each command of an earlier one has ended there; one that nobody heard the end of is its last."""
+    turn = turns.lock_name(driver.name, host.local) if driver.kept_open else ""
+
+    def attempt() -> Answer | None:
+        try:
+            done = host.run(argv, timeout=timeout, env=env, stdin=stdin, turn=turn)
+        except Busy:
+            return None
+        return Answer(done.code, done.out, done.err.strip())
+
+    try:
+        answer = driver.ctx.wait(
+            attempt,
+            lambda one: one is not None,
+            timeout=turns.TIMEOUT,
+            interval=turns.INTERVAL_THERE,
+            wanted=f"the end of an earlier command on {host.host}",
+        )
+    except DeadlineExceeded as exc:
+        raise NoTurn(
+            "nothing was sent: an earlier command has not ended on the login host",
+            address=driver.address,
+            wanted="a turn in which each command has ended before the next",
+            seen=f"no turn within {turns.TIMEOUT:g} s",
+            do=f"look on {host.host} for a command of {driver.name} that hangs; it keeps the others from writing",
+        ) from exc
+    except (Unreachable, BadAnswer):
+        driver.unheard = bool(turn)
+        raise
+    assert answer is not None  # what was waited for
+    return answer
+
+
 def _demand_turn(driver: Driver) -> None:
     """Before a command: whether there is a turn that it could keep."""
     if not driver.serial:
@@ -84,7 +143,7 @@ def _demand_turn(driver: Driver) -> None:
             seen="serial = False: a command that outlives its worker would write beside the next run's",
             do=f"declare serial = True in the driver of {driver.name}, or ask its API instead of its commands",
         )
-    if driver.unended:
+    if driver.unended or driver.unheard:
         raise NoTurn(
             "nothing was sent: an earlier command of this turn did not end",
             address=driver.address,

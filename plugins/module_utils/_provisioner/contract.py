@@ -16,8 +16,8 @@ one in ``names.py``, and a green contract suite (``tests/contract/provisioner``)
 * What it cannot do, as data: ``inspects``, ``holds``, ``annotates``, ``erases``, ``takes_images``. The verbs then
   answer with ``Unsupported``, and the driver is never asked. It defines no method for what it cannot.
 * What is different about it, as data: ``image_needs``, ``owns_power``, ``serial``, ``deploy_proof``.
-* Commands on this machine go through ``command.run``, which serves ``serial`` drivers alone: one that outlives its
-  worker, or its time, keeps the turn.
+* Commands go through ``command.run``, which serves ``serial`` drivers alone: one that outlives its worker, or its
+  time, keeps the turn. Where ``login_host`` is set, they run there.
 * Reading: :meth:`find`, :meth:`resolve`, :meth:`states`, :meth:`serials`, :meth:`network`, and where they can tell it
   :meth:`bmc` and :meth:`prerequisites`. They never write.
 * Writing: :meth:`enrol`, :meth:`start` (or :meth:`start_many`), :meth:`annotate`, :meth:`hold`, :meth:`lift`. Each
@@ -56,6 +56,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import many, names
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.cells import boots_are_asked_for
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.leaving import OfLeaving
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.login_host import LoginHost
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.stored import OfImages
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.switching import OfPower
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import BY_URL, Wanted
@@ -202,6 +203,10 @@ class Driver(OfImages, OfLeaving, OfPower, OfWork, ABC):
         self.kept_open: tuple[int, ...] = ()
         #: Commands of this turn that did not end in their time: nothing more is sent in it.
         self.unended: tuple[subprocess.Popen[str], ...] = ()
+        #: Where its commands run, where that is not this machine.
+        self.login_host: LoginHost | None = None
+        #: Did a command of this turn there end, or not, without our hearing of it? Then it was the last one.
+        self.unheard = False
 
     @property
     @abstractmethod

@@ -20,11 +20,12 @@ OPTIONS: dict[str, dict[str, object]] = {
     "provisioner_api_key": {"type": "str", "no_log": True},
     "provisioner_ca_path": {"type": "path"},
     "provisioner_cloud": {"type": "str"},
+    "provisioner_login_host": {"type": "str"},
 }
 
 #: Driver: the options of the connection that it reads.
 DRIVERS: dict[str, tuple[str, ...]] = {
-    "bcm": ("provisioner_url",),
+    "bcm": ("provisioner_url", "provisioner_login_host"),
     "ironic": (
         "provisioner_url",
         "provisioner_username",
@@ -33,9 +34,15 @@ DRIVERS: dict[str, tuple[str, ...]] = {
         "provisioner_cloud",
     ),
     "maas": ("provisioner_url", "provisioner_api_key", "provisioner_ca_path"),
-    "pxe": ("provisioner_url",),
+    "pxe": ("provisioner_url", "provisioner_login_host"),
     "warewulf": ("provisioner_url", "provisioner_username", "provisioner_password", "provisioner_ca_path"),
-    "xcat": ("provisioner_url", "provisioner_username", "provisioner_password", "provisioner_ca_path"),
+    "xcat": (
+        "provisioner_url",
+        "provisioner_username",
+        "provisioner_password",
+        "provisioner_ca_path",
+        "provisioner_login_host",
+    ),
 }
 
 #: Those that switch no power: a verb may go to the BMC past them, and they are never asked for a maintenance first.

@@ -18,12 +18,15 @@ from typing import IO
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _private as private
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import DeadlineExceeded, Unreachable
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._locks import locked, own_folder
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import login_host
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import Driver
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Turn, asked_beside
 
 #: A writer that others keep waiting for longer than this says so; one write of a slow provisioner takes seconds.
 TIMEOUT = 600.0
 INTERVAL = 0.1
+#: On a login host, which each look goes to.
+INTERVAL_THERE = 1.0
 
 #: Locks of turns that were given up, by the commands that went on and may have closed their own hold on them.
 _FREEING = threading.Lock()
@@ -44,8 +47,9 @@ def turn(driver: Driver, ctx: Context, hosts: Sequence[str] = ()) -> Iterator[bo
     is a file of this user on this machine: a module that is called by itself has no ledger, and takes this alone. The
     kernel frees the lock when its holder has died and with it every command that it had begun in its turn
     (:func:`~.command.run`). A command that does not end in its time was the last of its turn, and the next turn comes
-    when it has gone. Neither holds against controllers of another ledger, or people who type the provisioner's own
-    commands: a driver that is ``serial`` therefore reads back what it wrote as well.
+    when it has gone. On a login host each command has a lock of the same name beside it, so that the next turn's first
+    command waits for what a killed worker left there. Neither holds against controllers of another ledger, or people
+    who type the provisioner's own commands: a driver that is ``serial`` therefore reads back what it wrote as well.
 
     :param hosts: whose leases are taken before the wait, so that no other run works on these nodes meanwhile.
     :return: had it to be waited for? A person may have changed a node meanwhile: judge it again before the write.
@@ -68,7 +72,7 @@ def turn(driver: Driver, ctx: Context, hosts: Sequence[str] = ()) -> Iterator[bo
     finally:
         with _FREEING:
             _KEPT.append((lock, driver.unended))
-        driver.kept_open, driver.unended = (), ()
+        driver.kept_open, driver.unended, driver.unheard = (), (), False
         _free_ended()
 
 
@@ -135,18 +139,25 @@ def _wait_for(lock: IO[str], among_all: Turn, driver: Driver, ctx: Context) -> N
         ) from exc
 
 
-def _key(driver: Driver, what: str = "") -> str:
+def lock_name(provisioner: str, address: str, what: str = "") -> str:
+    return f"{_digest(provisioner, address, what)}.lock"
+
+
+def _digest(provisioner: str, address: str, what: str) -> str:
     """An address may hold what is not to be read elsewhere."""
-    digest = hashlib.sha256(f"{driver.name} {driver.address} {what}".rstrip().encode()).hexdigest()[:24]
-    return f"{driver.name} {digest}"
+    return hashlib.sha256(f"{provisioner} {address} {what}".rstrip().encode()).hexdigest()[:24]
+
+
+def _key(driver: Driver, what: str = "") -> str:
+    return f"{driver.name} {_digest(driver.name, driver.address, what)}"
 
 
 def _lock_path(driver: Driver, what: str = "") -> Path:
-    return _lock_folder() / f"{_key(driver, what).split()[-1]}.lock"
+    return _lock_folder() / lock_name(driver.name, driver.address, what)
 
 
 def _lock_folder() -> Path:
-    folder = Path(tempfile.gettempdir()) / f"gpufleet-provisioner-{os.getuid()}"
+    folder = Path(tempfile.gettempdir()) / f"{login_host.FOLDER}-{os.getuid()}"
     elsewhere = "set TMPDIR to a folder of your own"
     own_folder(str(folder), "locks", denied=elsewhere, foreign=f"remove {folder}, or {elsewhere}")
     return folder

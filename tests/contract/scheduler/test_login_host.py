@@ -13,6 +13,7 @@ from typing import Any, Optional
 
 import pytest
 import yaml
+from ansible_collections.gpufleet.baremetal.plugins.module_utils import _ways as ways
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
     AuthFailed,
     BadAnswer,
@@ -21,7 +22,6 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     Unreachable,
     Unsupported,
 )
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler import ways
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.registry import open_scheduler
 from contract.scheduler import test_doors as doors
 from contract.scheduler.verbs import RUN, TOKEN, node, verdict, wait
@@ -51,17 +51,18 @@ class Login:
         self.most: Optional[int] = None
         self.asked: list[str] = []
 
-    def opens(self, host: str, seconds: float) -> ways.Ask:
-        assert host == HOST and seconds > 0
-        return self.ask
+    def opens(self, host: str) -> Optional[ways.Ask]:
+        return self.ask if host == HOST else None
 
-    def ask(self, line: str) -> tuple[str, str]:
+    def ask(self, line: str, reads: str, seconds: float) -> tuple[str, str]:
+        assert seconds > 0
         self.asked.append(line)
         if self.away:
             return "", self.away
         done = subprocess.run(
             [*self.before, "/bin/sh", "-c", line],
             env=self.env,
+            input=reads,
             capture_output=True,
             text=True,
             timeout=120,

@@ -19,7 +19,6 @@ What is known of it (administrator manual of BCM 11, chapters 2.5 and 5), and wh
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -34,7 +33,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     Unreachable,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut, short
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import command
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import command, login_host
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.bcm import record
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.bcm.record import Record
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import Driver, mac
@@ -75,28 +74,33 @@ class Cmsh:
     def __init__(self, params: Mapping[str, Any], driver: Driver) -> None:
         require(params, "provisioner_url", node=driver.ctx.node)
         self._driver = driver
-        self.address = str(params["provisioner_url"])
-        if not self.address.startswith("/"):
+        self.path = str(params["provisioner_url"])
+        if not self.path.startswith("/"):
             raise ConfigError(
                 "BCM is asked by its cmsh, and this is not its path",
                 node=driver.ctx.node,
-                wanted="the path of cmsh on the machine that runs the task, for instance /cm/local/apps/cmd/bin/cmsh",
-                seen=self.address,
+                wanted="the path of cmsh on the machine that runs it, for instance /cm/local/apps/cmd/bin/cmsh",
+                seen=self.path,
                 do="correct gpufleet_provisioner_url",
             )
+        driver.login_host = login_host.led_to(params, self.path)
+        self.address = driver.login_host.address if driver.login_host else self.path
+        self._is_there = False
 
     # -- one session -------------------------------------------------------------------------------------------
 
     def run(self, *commands: str, nodes: int = 1) -> command.Answer:
         """:raises AuthFailed: where it may not be used. Whatever else it says is for others to judge."""
-        if not os.access(self.address, os.X_OK):
+        self._is_there = self._is_there or bool(command.found(self._driver, self.path))
+        if not self._is_there:
             raise ConfigError(
-                "BCM's cmsh is not on this machine",
+                f"BCM's cmsh is not on {command.machine(self._driver)}",
                 node=self._driver.ctx.node,
                 address=self.address,
-                do="run the task on BCM's head node (delegate_to), and name its cmsh in gpufleet_provisioner_url",
+                do="name BCM's head node in gpufleet_provisioner_login_host, and its cmsh in gpufleet_provisioner_url;"
+                " or run the task there (delegate_to); an inventory is read where the commands are",
             )
-        argv = [self.address, *OPTIONS, "-c", "; ".join(commands)]
+        argv = [self.path, *OPTIONS, "-c", "; ".join(commands)]
         answer = command.run(self._driver, argv, timeout=TIMEOUT + EACH * nodes)
         if _REFUSED.search(answer.err):
             raise AuthFailed(

@@ -46,7 +46,7 @@ class BcmReader(Driver):
         super().__init__(ctx)
         self.cmsh = Cmsh(params, self)
         self.needs = Needs(self.cmsh)
-        self.log = install_log.InstallLog()
+        self.log = install_log.InstallLog(self)
 
     def close(self) -> None:
         """It keeps nothing open."""

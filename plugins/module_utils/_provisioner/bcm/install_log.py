@@ -9,12 +9,15 @@ after that is about it.
 
 from __future__ import annotations
 
+import base64
 import os
 import re
 from collections.abc import Iterable, Mapping
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import short
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import command
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.bcm import tables
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import Driver
 
 PATH = "/var/log/node-installer"
 #: Says another path for those who run us; empty where the log is not to be asked.
@@ -25,40 +28,93 @@ _LINE = re.compile(r"(?:^|\s)(\S+) node-installer: (.*)")
 _MODE = re.compile(r"Installmode is: (\w+)")
 
 
-class InstallLog:
-    """The log as it is now."""
+#: The file's number and its length; then, of the file that was opened and no newer one, so many signs from one on.
+_ABOUT = 'stat -L -c "%i %s" -- "$1"'
+_READ = (
+    'exec 8<"$1" && [ "$(stat -L -c %i /proc/self/fd/8)" = "$2" ] && tail -c "+$3" <&8 | head -c "$4" | base64'
+    " && echo end"
+)
 
-    def __init__(self) -> None:
-        self._path = os.environ.get(ENVIRONMENT, PATH)
+
+class InstallLog:
+    """The log as it is now, where the driver's commands run."""
+
+    def __init__(self, driver: Driver | None = None) -> None:
+        path = os.environ.get(ENVIRONMENT, PATH)
+        self._file = _There(driver, path) if driver is not None and driver.login_host is not None else _Here(path)
 
     def mark(self) -> str:
         """Where it ends, to be noted with an order; empty where it cannot be read."""
-        try:
-            with open(self._path, "rb") as file:
-                about = os.fstat(file.fileno())
-                return f"{about.st_ino}.{about.st_size}"
-        except OSError:
-            return ""
+        about = self._file.about()
+        return f"{about[0]}.{about[1]}" if about else ""
 
     def since(self, marks: Mapping[str, str]) -> dict[str, list[str]]:
         """By node, what it says of it since its mark. Left out is of whom nobody can tell: without a mark, where the
         log cannot be read, was begun anew and says nothing of it, or has grown by too much."""
         known = {name: where for name, where in ((name, _place(mark)) for name, mark in marks.items()) if where}
-        if not known:
+        about = self._file.about() if known else None
+        if about is None:
             return {}
+        begins = {name: _begin(where, *about) for name, where in known.items()}
+        begins = {name: begin for name, begin in begins.items() if about[1] - begin <= _LIMIT}
+        first = min(begins.values(), default=about[1])
+        content = self._file.read(about[0], first, min(_LIMIT, about[1] - first))
+        if content is None:
+            return {}
+        found = _by_node(content, first, begins)
+        # Of a log that was begun anew the older lines are elsewhere: that it has none of a node tells nothing.
+        anew = {name for name in begins if not _goes_on(known[name], *about)}
+        return {name: lines for name, lines in found.items() if lines or name not in anew}
+
+
+class _Here:
+    """The file, on this machine."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+
+    def about(self) -> tuple[int, int] | None:
+        """Its number and its length; None where it cannot be read."""
         try:
             with open(self._path, "rb") as file:
                 about = os.fstat(file.fileno())
-                begins = {name: _begin(where, about.st_ino, about.st_size) for name, where in known.items()}
-                begins = {name: begin for name, begin in begins.items() if about.st_size - begin <= _LIMIT}
-                first = min(begins.values(), default=about.st_size)
-                file.seek(first)
-                found = _by_node(file.read(_LIMIT), first, begins)
-                # Of a log that was begun anew the older lines are elsewhere: that it has none of a node tells nothing.
-                anew = {name for name in begins if not _goes_on(known[name], about.st_ino, about.st_size)}
-                return {name: lines for name, lines in found.items() if lines or name not in anew}
+                return about.st_ino, about.st_size
         except OSError:
-            return {}
+            return None
+
+    def read(self, inode: int, first: int, count: int) -> bytes | None:
+        """None where it cannot be read, or another one lies there by now."""
+        try:
+            with open(self._path, "rb") as file:
+                if os.fstat(file.fileno()).st_ino != inode:
+                    return None
+                file.seek(first)
+                return file.read(count)
+        except OSError:
+            return None
+
+
+class _There:
+    """The same on the login host."""
+
+    def __init__(self, driver: Driver, path: str) -> None:
+        self._driver, self._path = driver, path
+
+    def _told(self, script: str, *words: str) -> list[str]:
+        answer = command.run(self._driver, ["/bin/sh", "-c", script, "sh", self._path, *words])
+        return answer.out.split() if answer.code == 0 else []
+
+    def about(self) -> tuple[int, int] | None:
+        told = self._told(_ABOUT)
+        return (int(told[0]), int(told[1])) if len(told) == 2 and all(map(str.isdigit, told)) else None
+
+    def read(self, inode: int, first: int, count: int) -> bytes | None:
+        *coded, end = self._told(_READ, str(inode), str(first + 1), str(count)) or [""]
+        try:
+            content = base64.b64decode("".join(coded), validate=True) if end == "end" else None
+        except ValueError:
+            return None
+        return content if content is None or len(content) == count else None
 
 
 def _place(mark: str) -> tuple[int, int] | None:

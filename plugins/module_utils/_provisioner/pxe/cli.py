@@ -19,13 +19,14 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     AuthFailed,
     BadAnswer,
     Changed,
+    ConfigError,
     FleetError,
     Refused,
     Unreachable,
     WrongMachine,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import command
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import command, login_host
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import Driver
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.pxe.record import Record
 
@@ -39,8 +40,11 @@ _ANEW = (
 class Cli:
     def __init__(self, params: Mapping[str, Any], driver: Driver) -> None:
         require(params, "provisioner_url", node=driver.ctx.node)
-        self.address = str(params["provisioner_url"])
+        self._path = str(params["provisioner_url"])
+        driver.login_host = login_host.led_to(params, self._path)
+        self.address = driver.login_host.address if driver.login_host else self._path
         self._driver = driver
+        self._is_there = False
         #: Seconds by which the boot server's clock was ahead of ours, at the least, when it answered last.
         self.ahead = 0.0
 
@@ -51,7 +55,7 @@ class Cli:
         self, host: str, verb: str, name: str, version: int, body: Any = None, *, saying: str, hard: bool = False
     ) -> Record | None:
         """One write, and the record as it is by then; None where it may not be sent."""
-        what = f"{self.address} {verb} {name} {saying}".rstrip()
+        what = f"{self._path} {verb} {name} {saying}".rstrip()
         if not self._driver.ctx.may_write(what, destructive=hard, nodes=(host,)):
             return None
         text = "" if body is None else json.dumps(body)
@@ -61,7 +65,15 @@ class Cli:
         return found
 
     def _asked(self, words: Sequence[str], stdin: str = "") -> dict[str, Record]:
-        answer = command.run(self._driver, [self.address, *words], stdin=stdin)
+        self._is_there = self._is_there or bool(command.found(self._driver, self._path))
+        if not self._is_there:
+            raise ConfigError(
+                f"the command of the boot server is not on {command.machine(self._driver)}",
+                address=self.address,
+                do="name the boot server in gpufleet_provisioner_login_host, and in gpufleet_provisioner_url what the"
+                " role netboot installs there; or run the task there (delegate_to)",
+            )
+        answer = command.run(self._driver, [self._path, *words], stdin=stdin)
         told = _json(answer.out)
         if answer.code != 0:
             raise self._error(told, answer)

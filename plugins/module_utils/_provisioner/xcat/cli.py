@@ -32,7 +32,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     Unreachable,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut, short
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import command
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import command, login_host
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import Driver
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.xcat import record
 
@@ -81,12 +81,15 @@ class Cli:
             raise ConfigError(
                 "xCAT is asked by its commands, and this is not their folder",
                 node=driver.ctx.node,
-                wanted="a folder of the machine that runs the task, for instance /opt/xcat",
+                wanted="a folder of the machine that runs xCAT's commands, for instance /opt/xcat",
                 seen=self._root,
                 do="correct gpufleet_provisioner_url",
             )
+        self._paths: dict[str, str] = {}
+        driver.login_host = login_host.led_to(params, self._root)
         server = os.environ.get("XCATHOST") or ""
-        self.address = f"{self._root} ({server})" if server else self._root
+        here = f"{self._root} ({server})" if server else self._root
+        self.address = driver.login_host.address if driver.login_host else here
 
     def close(self) -> None:
         """It keeps nothing open."""
@@ -115,17 +118,19 @@ class Cli:
 
     def _path(self, name: str) -> str:
         places = [f"{self._root}/{folder}{name}" for folder in ("bin/", "sbin/", "")]
-        found = next((place for place in places if os.access(place, os.X_OK)), "")
-        if not found:
+        if not self._paths.get(name):
+            self._paths[name] = command.found(self._driver, *places)
+        if not self._paths[name]:
             raise ConfigError(
-                f"xCAT's command {name} is not on this machine",
+                f"xCAT's command {name} is not on {command.machine(self._driver)}",
                 node=self._driver.ctx.node,
                 address=self.address,
                 wanted=" or ".join(places),
-                do="run the task on xCAT's management node (delegate_to), or where its client is installed,"
-                " and name the folder in gpufleet_provisioner_url",
+                do="name xCAT's management node, or where its client is installed, in gpufleet_provisioner_login_host,"
+                " and the folder there in gpufleet_provisioner_url; or run the task there (delegate_to); an inventory"
+                " is read where the commands are",
             )
-        return found
+        return self._paths[name]
 
     # -- reading -----------------------------------------------------------------------------------------------
 

@@ -28,10 +28,12 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._bounded import
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
     AuthFailed,
     BadAnswer,
+    ConfigError,
     DeadlineExceeded,
     MissingLibrary,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import keep_secret
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import login_host
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.command import Answer
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import Driver
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.xcat import cli, record
@@ -76,6 +78,14 @@ class Web(cli.Cli):
         if _MISSING:
             raise MissingLibrary("requests", why="it speaks to xCAT's web service", cause=_MISSING)
         require(params, "provisioner_url", "provisioner_username", "provisioner_password", node=driver.ctx.node)
+        if params.get(login_host.OPTION):
+            raise ConfigError(
+                "xCAT's web service is asked from the controller, and a login host is named as well",
+                node=driver.ctx.node,
+                seen=f"{params['provisioner_url']}, {params[login_host.OPTION]}",
+                do=f"leave {login_host.SETTING} out, or name the folder of xCAT's commands on that host in"
+                " gpufleet_provisioner_url",
+            )
         self._driver = driver
         self._login = {"userName": str(params["provisioner_username"]), "userPW": str(params["provisioner_password"])}
         keep_secret(self._login["userPW"])

@@ -12,10 +12,11 @@ from typing import Callable, Optional
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
 
-#: Runs a line of shell there, once: all that it printed on its standard output, and what was in the way.
-Ask = Callable[[str], tuple[str, str]]
-#: Opens the way to a host, with the seconds for which an answer is waited for.
-Opens = Callable[[str, float], Ask]
+#: Runs a line of shell there, once, with what it reads, and waits for so many seconds: all that it printed on its
+#: standard output, and what was in the way. What it reads comes there by no terminal; it is in no argument and no log.
+Ask = Callable[[str, str, float], tuple[str, str]]
+#: Opens the way to a host; None where the inventory has no such host.
+Opens = Callable[[str], Optional[Ask]]
 _opens: Optional[Opens] = None
 
 
@@ -25,8 +26,9 @@ def led_by(opens: Opens) -> None:
     _opens = opens
 
 
-def to(host: str, seconds: float, setting: str) -> Ask:
-    """:raises ConfigError: where there is none: on a machine to which the module was shipped."""
+def to(host: str, setting: str) -> Ask:
+    """:raises ConfigError: where there is none: to a host that nobody knows, and on a machine to which the module was
+    shipped."""
     if _opens is None:
         raise ConfigError(
             f"nobody here knows the way to {host}",
@@ -35,4 +37,12 @@ def to(host: str, seconds: float, setting: str) -> Ask:
             seen="a module on another machine",
             do=f"leave delegate_to out of the task, or {setting} unset for it",
         )
-    return _opens(host, seconds)
+    ask = _opens(host)
+    if ask is None:
+        raise ConfigError(
+            f"the inventory has no host {host}",
+            address=host,
+            wanted="the name of a host of the inventory, as ansible-inventory --list shows it",
+            do=f"correct {setting}, or add that host to the inventory",
+        )
+    return ask

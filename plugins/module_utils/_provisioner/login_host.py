@@ -1,0 +1,131 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Commands of a provisioner on a login host of the inventory. PRIVATE to the collection.
+
+A worker that is killed takes its turn on the controller with it, and not the command that it had begun over there. So
+each command of a turn has a lock there as well, which the kernel frees when it and all that it has begun have ended:
+the next turn begins when that has come. None waits for it over there, where it would write after its worker has gone,
+and none begins there later than some seconds after it was sent.
+"""
+
+from __future__ import annotations
+
+import shlex
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ansible_collections.gpufleet.baremetal.plugins.module_utils import _there as there
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
+    BadAnswer,
+    ConfigError,
+    FleetError,
+    Unreachable,
+)
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import short
+
+OPTION = "provisioner_login_host"
+SETTING = f"gpufleet_{OPTION}"
+#: As the folder of the turns on this machine is called, so that whoever runs the task over there has the same turn.
+FOLDER = "gpufleet-provisioner"
+#: How a shell that tells no more ends, by a signal's number above it.
+_SIGNALS = 128
+
+_PEER = there.Peer(
+    "the provisioner", SETTING, slow="run again: what it has done is read back then; look whether it is at work there"
+)
+#: Its clock; the folder of its locks, in which nobody else can lay anything once it is so; and what is there first.
+#: A folder that others can write to, or a link that they have laid, is none.
+_FIND = (
+    'date +%s; u=$(id -u); d="${TMPDIR:-/tmp}/$0-$u"; [ -d "$d" ] || mkdir -m 700 "$d" 2>/dev/null;'
+    ' echo "$(find "$d" -prune -type d -user "$u" ! -perm /077)";'
+    ' for one in "$@"; do [ -f "$one" ] && [ -x "$one" ] && printf "%s" "$one" && exit; done; exit 0'
+)
+
+
+class Busy(Unreachable):
+    """Another command has the lock over there; nothing was sent."""
+
+    of_peer = False
+
+
+class LoginHost:
+    """:param local: how the driver calls its provisioner on that host itself."""
+
+    def __init__(self, host: str, local: str) -> None:
+        self.host, self.local = host, local
+        self.address = f"{host}:{local}"
+        self._there = there.There(host, self.address, _PEER)
+        #: Its clock when it was asked, and ours from before that; and where its locks are.
+        self._clock: tuple[int, float] | None = None
+        self._folder = ""
+
+    def found(self, places: Sequence[str]) -> str:
+        """The first of these that is a program there that its user may run; empty where none is."""
+        asked = time.monotonic()
+        argv = ["/bin/sh", "-c", _FIND, FOLDER, *places]
+        told = self._there.run(there.Order(argv, there.WAY_SECONDS, by_input=True)).out
+        now, folder, found = (*told.split("\n"), "", "")[:3]
+        if not now.isdigit() or found not in ("", *places):
+            raise BadAnswer("the login host tells no time", address=self.address, seen=short(told))
+        self._clock, self._folder = (int(now), asked), folder
+        return found
+
+    def run(self, argv: Sequence[str], *, timeout: float, env: Mapping[str, str], stdin: str, turn: str) -> there.Ended:
+        """:param turn: the name of the lock; empty where it has none.
+
+        :raises Busy: where another one has it.
+        """
+        checks = self._checks(turn) if turn else ()
+        order = there.Order(argv, timeout, reads=stdin, env=env, checks=checks, by_input=True)
+        done = self._there.run(order)
+        code = _SIGNALS - done.code if done.code > _SIGNALS else done.code
+        return there.Ended(code, done.out, done.err)
+
+    def _checks(self, turn: str) -> Sequence[there.Check]:
+        if self._clock is None:
+            self.found(())
+        clock, asked = self._clock or (0, 0.0)
+        if not self._folder:
+            raise self._not_own()
+        until = int(clock + time.monotonic() - asked + there.WAY_SECONDS)
+        lock = shlex.quote(f"{self._folder}/{turn}")
+        return (
+            there.Check(f'[ "$(date +%s)" -le {until} ]', self._late),
+            there.Check("command -v flock >/dev/null", self._no_flock),
+            there.Check(f"exec 9>>{lock} && flock -n 9", self._busy),
+        )
+
+    def _late(self) -> FleetError:
+        self._clock = None
+        return Unreachable(
+            "nothing was sent: the command came to the login host too late",
+            address=self.address,
+            wanted=f"{there.WAY_SECONDS:g} s at most from here to there",
+            do="run again; look at the clock of that host where this goes on",
+        )
+
+    def _no_flock(self) -> FleetError:
+        return ConfigError(
+            "nothing was sent: the login host has no flock, by which one command writes at a time",
+            address=self.address,
+            do="install util-linux there",
+        )
+
+    def _not_own(self) -> FleetError:
+        return ConfigError(
+            "nothing was sent: the folder for locks on the login host is not its user's alone",
+            address=self.address,
+            wanted=f"$TMPDIR/{FOLDER}-UID, or in /tmp: a folder of that user, mode 0700",
+            do="remove it there, or set TMPDIR of that user's login to a folder of its own",
+        )
+
+    def _busy(self) -> FleetError:
+        return Busy("an earlier command has not ended on the login host", address=self.address)
+
+
+def led_to(params: Mapping[str, Any], local: str) -> LoginHost | None:
+    """The host that these options name; None where the commands run on this machine."""
+    host = str(params.get(OPTION) or "")
+    return LoginHost(host, local) if host else None
