@@ -359,9 +359,9 @@ class VerbAction(Shipping):
         return proofs.renew(hosts, unseen=kind == FIRST_LOOK, from_age=from_age)
 
     def _power_owner(self) -> str:
-        """The provisioner that switches this node's power itself, if there is one."""
+        """The provisioner that switches this node's power itself, by the way it is asked, if there is one."""
         name = str(self.host_var("gpufleet_provisioner") or "")
-        return "" if name in provisioners.POWERLESS else name
+        return "" if provisioners.powerless(name, self.host_var("gpufleet_provisioner_url")) else name
 
     def _record(self, result: dict[str, Any]) -> None:
         """Write the verb's events, and one outcome where it wrote; nothing at all in check mode."""

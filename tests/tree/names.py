@@ -122,16 +122,18 @@ def half_drivers(root: Path) -> list[str]:
 def power_that_is_not_told(root: Path) -> list[str]:
     """Where a driver switches no power, or has no maintenance, the list says so: the verbs of the BMC read it there."""
     return [
-        *(told_otherwise(root, "POWERLESS", "owns_power", "who switches power")),
-        *(told_otherwise(root, "NO_MAINTENANCE", "holds", "who keeps a hold of ours")),
-        *(told_otherwise(root, "SERIAL", "serial", "who is written to one by one", True)),
+        *(told_otherwise(root, ("POWERLESS", "POWERLESS_BY_SERVICE"), "owns_power", "who switches power")),
+        *(told_otherwise(root, ("NO_MAINTENANCE",), "holds", "who keeps a hold of ours")),
+        *(told_otherwise(root, ("SERIAL",), "serial", "who is written to one by one", True)),
     ]
 
 
-def told_otherwise(root: Path, name: str, attribute: str, what: str, listed: bool = False) -> list[str]:
+def told_otherwise(root: Path, lists_of: tuple[str, ...], attribute: str, what: str, listed: bool = False) -> list[str]:
+    """Of one of these lists each driver is, or of none."""
     complaints = []
     for port in lists(root):
-        told = constants(tree_of(root / port.file)).get(name, set())
+        known = constants(tree_of(root / port.file))
+        told = [driver for name in lists_of for driver in known.get(name, set())]
         for driver in port.drivers:
             tree = root / layout.UTILS / port.port / driver
             classes = [
@@ -141,8 +143,8 @@ def told_otherwise(root: Path, name: str, attribute: str, what: str, listed: boo
                 if isinstance(node, ast.ClassDef)
             ]
             said = any(constants(ast.Module(one.body, [])).get(attribute) is listed for one in classes)
-            if said != (driver in told):
-                complaints.append(f"{port.file}: {name} and the driver {driver} differ on {what}")
+            if told.count(driver) != said:
+                complaints.append(f"{port.file}: {' and '.join(lists_of)} and the driver {driver} differ on {what}")
     return complaints
 
 

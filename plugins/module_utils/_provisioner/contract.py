@@ -197,6 +197,12 @@ class Driver(OfImages, OfLeaving, OfPower, OfWork, ABC):
                 if getattr(getattr(cls, method), "__isabstractmethod__", False):
                     setattr(cls, method, _refusal(limit, method))
 
+    @classmethod
+    def reached_by(cls, params: Mapping[str, Any]) -> type[Driver]:
+        """The driver for this connection. Where one system is asked in several ways that differ in what is declared
+        here, a subclass for each."""
+        return cls
+
     def __init__(self, ctx: Context) -> None:
         self.ctx = ctx
         #: Open files that every command of ours must have as well, so that they are not freed before it has ended.

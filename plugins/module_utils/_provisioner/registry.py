@@ -75,7 +75,7 @@ def connected(params: Mapping[str, Any], ctx: Context) -> Iterator[Driver]:
     name = str(params["provisioner"])
     if name not in DRIVERS:
         raise ConfigError(f"no driver for the provisioner {name}", node=ctx.node, wanted=" or ".join(sorted(DRIVERS)))
-    driver: Driver = DRIVERS[name](params, ctx)
+    driver: Driver = DRIVERS[name].reached_by(params)(params, ctx)
     try:
         yield driver
     finally:

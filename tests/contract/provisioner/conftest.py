@@ -20,29 +20,35 @@ import sites
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _away as away
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import registry
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.maas import api as maas_api
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.xcat import web as xcat_web
 from bcm_commands import site as bcm_commands_site
 from command_line import site as command_line_site
 from contract import newcomers
 from pxe_files import site as pxe_files_site
 from suite import services
 from task_queue import site as task_queue_site
+from xcat_commands import service as xcat_commands_service
 from xcat_commands import site as xcat_commands_site
 
 #: Part of the collection: a module by itself, or a playbook's run, knows no others. A newcomer comes with its file.
 SHIPPED = (service_sites.MaasSite, service_sites.IronicSite, *newcomers.adapters("provisioner", sites.Site))
 #: Part of it as well, and asked by commands: no proxy stands before them.
 COMMANDS = (xcat_commands_site.XcatSite, bcm_commands_site.BcmSite, pxe_files_site.PxeSite)
-SITES = (command_line_site.CommandLineSite, task_queue_site.TaskQueueSite, *COMMANDS, *SHIPPED)
+#: Part of it by another way than the one beside it.
+WAYS = (xcat_commands_service.XcatwsSite,)
+SITES = (command_line_site.CommandLineSite, task_queue_site.TaskQueueSite, *COMMANDS, *WAYS, *SHIPPED)
 
 
 #: Those that leave a machine to be booted by others. Of a shipped one with many calls day 0 by playbook is tested.
 BOOTED_BY_OTHERS = tuple(
-    one for one in SITES if not (one.own_driver or registry.DRIVERS[one.name]).owns_power and one not in COMMANDS
+    one
+    for one in SITES
+    if not (one.own_driver or one.own_way or registry.DRIVERS[one.name]).owns_power and one not in COMMANDS
 )
 
 
 def params(found: tuple[Any, ...]) -> list[Any]:
-    return [pytest.param(one, id=one.name) for one in found]
+    return [pytest.param(one, id=one.label or one.name) for one in found]
 
 
 @pytest.fixture(scope="session")
@@ -88,6 +94,15 @@ def imagectl_site(started: Any) -> Any:
 def xcat_site(started: Any) -> Iterator[Any]:
     with started(xcat_commands_site.XcatSite).in_good_health() as chosen:
         yield chosen
+
+
+@pytest.fixture
+def xcatws(started: Any) -> Iterator[Any]:
+    """Its management node is as it was at the start after each test."""
+    with started(xcat_commands_service.XcatwsSite).in_good_health() as chosen:
+        yield chosen
+    chosen.management.unpacked.clear()
+    chosen.management.has_master = True
 
 
 @pytest.fixture
@@ -139,6 +154,7 @@ def booted_by_others(request: pytest.FixtureRequest, started: Any) -> Any:
 
 @pytest.fixture(autouse=True)
 def _short_patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(xcat_web, "SHOWN_INTERVAL", 0.05)
     monkeypatch.setattr(maas_api, "AGAIN_INTERVAL", 0.1)
     monkeypatch.setattr(away, "AWAY_SECONDS", 0.3)
     monkeypatch.setattr(away, "AWAY_INTERVAL", 0.05)

@@ -68,9 +68,14 @@ class Site:
     marks: tuple[Callable[[str], None], ...]
     #: work -> what its order says, as it stands among the writes, and options that it takes. Of a driver with works.
     work: ClassVar[dict[str, tuple[str, dict[str, Any]]]] = {}
+    #: Does its record have the machine's BMC, address and login? None: where it switches the power, and else not.
+    tells_bmc: ClassVar[Optional[bool]] = None
     #: Was a node sent on by the watcher as well, on its way from nothing to ready?
     watcher_writes = False
 
+    #: Of a driver with several ways to its system, the one that this site is; and what its tests are called.
+    own_way: ClassVar[Optional[type[Driver]]] = None
+    label: ClassVar[str] = ""
     #: A driver that is no part of the collection, and the options that it reads.
     own_driver: Optional[type[Driver]] = None
     own_options: tuple[str, ...] = ("provisioner_url",)
@@ -93,8 +98,12 @@ class Site:
 
     @property
     def driver(self) -> type[Driver]:
-        found: type[Driver] = registry.DRIVERS[self.name]
+        found: type[Driver] = registry.DRIVERS[self.name].reached_by(self.connection())
         return found
+
+    @property
+    def keeps_bmc(self) -> bool:
+        return self.driver.owns_power if self.tells_bmc is None else self.tells_bmc
 
     def connection(self) -> dict[str, Any]:
         """The options by which it is reached."""

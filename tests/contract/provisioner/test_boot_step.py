@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 import yaml
@@ -43,8 +44,10 @@ class Machine:
         self._known = 1
         self.mute = 0  # so many network boots hang
         mac = options["boot_mac"].replace(":", "")
-        context = authority.server_context("127.0.0.1")
-        self.bmc = FakeBmc("plain", context=context, power="On", lag=0.1, mac=mac)
+        # Each machine's own: a provisioner may know a BMC by its host alone.
+        address = str(urlsplit(options["bmc_address"]).hostname)
+        context = authority.server_context(address)
+        self.bmc = FakeBmc("plain", context=context, address=address, power="On", lag=0.1, mac=mac)
         self.uuid = f"5ac00000-0000-4000-8000-{mac}"
         self.bmc.vendor = {**self.bmc.vendor, "system": {**self.bmc.vendor["system"], "UUID": self.uuid}}
         self._greeter = _Greeter(self)
@@ -82,6 +85,7 @@ class Machine:
             "node_answers": str(self.answers),
             "gpufleet_bmc_protocol": "redfish",
             "gpufleet_scheduler": "none",
+            "enroll_driver": self._site.extras,
             "gpufleet_system_uuid": self.uuid,
             **{f"gpufleet_bmc_{key}": value for key, value in bmc.items()},
             **{f"gpufleet_{key}": value for key, value in own.items()},
@@ -126,7 +130,8 @@ class Room:
     def deploy(self, *, ok: bool = True, plays: int = 1, **settings: Any) -> dict[str, Any]:
         """The host-tasks of the run, by host. plays: so often the role deploys in one command."""
         proof = {"gpufleet.baremetal.scheduler_wait": {"until": "drained", "timeout": 5}, "run_once": True}
-        enrolled = {"gpufleet.baremetal.provisioner_node": {"state": "ready"}, "register": "enrolled"}
+        ready_with = {"state": "ready", "driver": "{{ enroll_driver }}"}
+        enrolled = {"gpufleet.baremetal.provisioner_node": ready_with, "register": "enrolled"}
         # As a site names it: the file main.yml by no name, so that its options are validated.
         form = {} if self.form == FORMS[0] else {"tasks_from": self.form}
         role = {"ansible.builtin.import_role": {"name": "gpufleet.baremetal.deploy", **form}}

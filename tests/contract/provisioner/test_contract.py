@@ -144,10 +144,10 @@ def test_annotations(site: Any) -> None:
 
 
 def test_a_changed_bmc_address_is_written(site: Any) -> None:
-    """Where the provisioner switches the power; else the address is none of its business."""
+    """Where the provisioner keeps it; else the address is none of its business."""
     options = site.moved_bmc(ready(site))
     result = lead(options, "enrolled")
-    assert result["changed"] == (result["before"] != result["after"]) == site.driver.owns_power
+    assert result["changed"] == (result["before"] != result["after"]) == site.keeps_bmc
     assert not lead(options, "enrolled")["changed"]
 
 

@@ -299,12 +299,12 @@ def test_no_secret_leaves_the_driver(site: Any) -> None:
 
 
 def test_the_bmc_password_can_be_sent_again(site: Any) -> None:
-    """To whom it concerns: a provisioner that switches no power is never told it."""
+    """To whom it concerns: a provisioner that keeps no BMC is never told it."""
     options = site.new_password(ready(site), "rotated-Pa55")
     result = lead(options, "enrolled", update_password="always")
-    assert result["changed"] == site.driver.owns_power and "rotated-Pa55" not in json.dumps(result)
+    assert result["changed"] == site.keeps_bmc and "rotated-Pa55" not in json.dumps(result)
     sent = " ".join(call.what + call.body.decode() for call in site.faults.calls)
-    assert ("rotated-Pa55" in sent) == site.driver.owns_power
+    assert ("rotated-Pa55" in sent) == site.keeps_bmc
 
 
 def test_what_drivers_share_is_told_apart(site: Any) -> None:
@@ -350,7 +350,8 @@ def test_whether_a_machine_must_be_booted_by_others_is_declared(site: Any) -> No
 
 def test_who_owns_no_power_stands_in_the_list_of_names(site: Any) -> None:
     """The BMC's verbs read it there: they import no driver."""
-    assert (site.name in names.POWERLESS) == (not site.driver.owns_power) and site.name in names.DRIVERS
+    powerless = names.powerless(site.name, site.connection().get("provisioner_url"))
+    assert powerless == (not site.driver.owns_power) and site.name in names.DRIVERS
     assert (site.name in names.NO_MAINTENANCE) == (not site.driver.holds)
     assert names.STATELESS.get(site.name, ()) == site.driver.stateless
     assert site.driver.stateless or site.driver.deploy_proof != "network_boot"

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, Refused
 from calls import Killed, Line, lead
-from test_xcatws import XcatwsSite
+from xcat_commands.service import XcatwsSite
 from xcat_commands.site import XcatSite
 
 ALL = ["dhcp", "dns", "hosts"]

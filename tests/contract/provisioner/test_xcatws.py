@@ -6,14 +6,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
 from typing import Any
-from urllib.parse import unquote
 
 import pytest
-import test_contract as of_any
-import test_contract_faults as faults
-import test_power
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
     AuthFailed,
     ConfigError,
@@ -21,87 +16,8 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     Refused,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.xcat import cli, record, web
-from calls import await_all, deployed, lead, ready
-from contract.faults import HttpFaults
-from contract.proxy import Proxy
-from sites import patched
-from xcat_commands.site import XcatSite
-from xcat_commands.web import PASSWORD, USER, Web
-
-
-class XcatwsSite(XcatSite):
-    many_calls = False
-    secrets = (*XcatSite.secrets, PASSWORD)
-    extras = {**XcatSite.extras, "uefi": False, "password_in_logs": True}  # noqa: RUF012
-
-    def __init__(self, folder: Any) -> None:
-        super().__init__(folder)
-        self.service = Web(self.management)
-        self.proxy = Proxy(self.service.url)
-        self.faults: Any = HttpFaults(self.proxy)
-
-    def close(self) -> None:
-        super().close()
-        self.proxy.close()
-        self.service.shutdown()
-        self.service.server_close()
-
-    def connection(self) -> dict[str, Any]:
-        login = {"provisioner_username": USER, "provisioner_password": PASSWORD}
-        return {"provisioner": self.name, "provisioner_url": self.proxy.url, **login}
-
-    def wrong_login(self) -> dict[str, Any]:
-        return {"provisioner_password": "not-th1s-one"}
-
-    def nowhere(self) -> dict[str, Any]:
-        return {"provisioner_url": "http://127.0.0.1:9/xcatws"}
-
-    def without(self, right: str) -> dict[str, Any]:
-        self.service.denied.add(right)
-        return {}
-
-    def deployments(self) -> int:
-        orders = [one for one in self.proxy.writes if one.path.endswith("/power") and b"boot" in one.body]
-        return sum(len(unquote(one.path.split("/")[3]).split(",")) for one in orders)
-
-
-@pytest.fixture(scope="module")
-def made(started: Any) -> Any:
-    return started(XcatwsSite)
-
-
-@pytest.fixture
-def xcatws(made: Any) -> Iterator[Any]:
-    with made.in_good_health() as chosen, patched((web, "SHOWN_INTERVAL", 0.05), (test_power.power, "INTERVAL", 0.05)):
-        yield chosen
-    made.service.denied.clear()
-    made.management.locked_out.clear()
-    made.management.has_master = True
-
-
-#: Of those for every driver. What is no matter of how xCAT is asked is tried by its commands.
-SCENARIOS: tuple[Callable[[Any], None], ...] = (
-    of_any.test_from_nothing_to_ready,
-    of_any.test_a_second_run_writes_nothing,
-    of_any.test_j7_an_order_is_told_as_one_and_nothing_that_goes_before_it,
-    of_any.test_another_image_is_deployed_over_it,
-    of_any.test_released_and_released_again,
-    of_any.test_annotations,
-    of_any.test_what_is_somebody_elses_is_left_alone,
-    of_any.test_a_mac_that_another_node_has_is_no_new_node,
-    of_any.test_a_node_that_nobody_enrolled,
-    faults.test_a_wrong_login_is_tried_once_and_shown_nowhere,
-    faults.test_nobody_listens,
-    faults.test_an_outage_in_the_middle_of_a_wait_passes,
-    faults.test_many_nodes_begin_a_step_together,
-    faults.test_no_secret_leaves_the_driver,
-    test_power.test_power_goes_off_and_on_and_is_seen_to,
-)
-
-
-@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda one: one.__name__.removeprefix("test_"))
-def test_as_by_its_commands(xcatws: Any, scenario: Callable[[Any], None]) -> None:
-    scenario(xcatws)
+from calls import Killed, Line, await_all, deployed, lead, ready, watch_all
+from xcat_commands.web import PASSWORD, USER
 
 
 def test_a_right_that_is_missing_is_named(xcatws: Any) -> None:
@@ -116,12 +32,30 @@ def test_a_right_that_is_missing_is_named(xcatws: Any) -> None:
     assert await_all(xcatws, "deployed", options)["verdicts"][options["name"]]["ok"]
 
 
-def test_a_boot_by_uefi_is_refused_before_anything_is_written(xcatws: Any) -> None:
-    options = ready(xcatws)
-    given = {**options, "image": xcatws.image(), "driver": {**xcatws.extras, "uefi": True}}
-    with pytest.raises(ConfigError, match="sets no boot by UEFI"):
-        lead(given, "deployed")
-    assert [one for one in xcatws.proxy.writes if not one.path.endswith("/tokens")] == []
+def test_who_boots_by_uefi_is_set_up_and_booted_by_its_bmc(xcatws: Any) -> None:
+    """It has no word for ``rsetboot -u``; what a BMC is told is none of its requests."""
+    options = {**ready(xcatws), "image": xcatws.image(), "deploy_id": "7"}
+    line = Line()
+    begun = lead(options, "deployed", line=line)
+    assert begun["pending"] and begun["step"] == "boot" and xcatws.is_ordered(options["name"], "gold-1")
+    assert line.orders == ["deployed"] and [hard for _what, hard, _hosts in line.writes] == [True] * 3
+    assert not [one for one in xcatws.proxy.writes if one.path.endswith(("/nextboot", "/power"))]
+    again = lead(options, "deployed")
+    assert again["step"] == "boot" and not again["changed"]
+    xcatws.boot(options["name"])
+    verdict = watch_all(xcatws, "deployed", options, booted=True)["verdicts"][options["name"]]
+    assert verdict["ok"] and not verdict["boots"]
+    assert not lead(options, "deployed")["pending"]
+
+
+@pytest.mark.parametrize("at", [1, 2])
+def test_an_order_that_was_killed_between_its_writes_is_completed(xcatws: Any, at: int) -> None:
+    options = {**ready(xcatws), "image": xcatws.image(), "deploy_id": "7"}
+    with pytest.raises(Killed):
+        lead(options, "deployed", line=Line(die_at=at))
+    line = Line()
+    assert lead(options, "deployed", line=line)["step"] == "boot" and xcatws.deployments() == 1
+    assert len(line.writes) == 3 - at, "what stands already is not done again"
 
 
 @pytest.mark.parametrize("said", [{}, {"password_in_logs": "true"}])
@@ -129,7 +63,7 @@ def test_a_password_that_xcat_may_log_is_not_sent_unless_the_site_takes_that(xca
     options = xcatws.new()
     for check_mode in (True, False):
         with pytest.raises(ConfigError, match="password_in_logs: true"):
-            lead({**options, "driver": {"uefi": False, **said}}, "enrolled", check_mode=check_mode)
+            lead({**options, "driver": said}, "enrolled", check_mode=check_mode)
     lead(options, "enrolled")
     with pytest.raises(ConfigError, match="commands.log") as caught:
         lead({**options, "bmc_password": "an0ther", "driver": said}, "enrolled", update_password="always")
@@ -141,19 +75,22 @@ def test_a_password_that_xcat_may_log_is_not_sent_unless_the_site_takes_that(xca
 
 def test_what_is_taken_and_not_done_is_found_by_reading(xcatws: Any) -> None:
     """Without ``site.master`` it answers 200 with nothing, as it does to what was done."""
-    options = {**ready(xcatws), "image": xcatws.image()}
+    options = deployed(xcatws)
     xcatws.management.has_master = False
-    with pytest.raises(Refused, match="rsetboot says nothing of it"):
-        lead(options, "deployed")
-    assert not xcatws.is_ordered(options["name"], "gold-1"), "it is taken back"
+    with pytest.raises(Refused, match="it is unknown"):
+        lead(options, "released")
+    assert xcatws.power(options["name"]) == "on" and xcatws.record(options["name"])["provmethod"] == "gold-1"
+    xcatws.management.has_master = True
+    lead(options, "released")
+    assert xcatws.power(options["name"]) == "off" and "provmethod" not in xcatws.record(options["name"])
 
 
 def test_one_node_that_fails_hides_no_other(xcatws: Any) -> None:
     batch = [{**ready(xcatws), "image": xcatws.image()} for _number in range(3)]
-    xcatws.management.locked_out.add(batch[1]["name"])
+    xcatws.management.unpacked.add(batch[1]["name"])
     verdicts = await_all(xcatws, "deployed", *batch)["verdicts"]
     assert [verdicts[one["name"]]["ok"] for one in batch] == [True, False, True], verdicts
-    assert "Incorrect password" in verdicts[batch[1]["name"]]["reason"]
+    assert "No packed image" in verdicts[batch[1]["name"]]["reason"]
 
 
 @pytest.mark.parametrize("comment", ["mend\nthe fan", "mend\nserial=S-forged"])

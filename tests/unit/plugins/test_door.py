@@ -229,6 +229,17 @@ def test_past_a_provisioner_the_advice_is_one_that_works_for_it(tmp_path: Path, 
     assert told["failed"] and told["error"]["kind"] == "not_ours" and word in told["error"]["do"], told
 
 
+@pytest.mark.parametrize(("url", "is_xcats"), [("/opt/xcat", True), ("https://mn.example.com/xcatws", False)])
+def test_whose_the_power_of_a_node_is_follows_from_the_way_its_provisioner_is_asked(
+    tmp_path: Path, url: str, is_xcats: bool
+) -> None:
+    """By its commands xCAT boots a machine, and by its web service it leaves that to the machine's BMC."""
+    base = type("Past", (VerbAction,), {"PAST_PROVISIONER": True})
+    told = Door(tmp_path, echoes, base=base, gpufleet_provisioner="xcat", gpufleet_provisioner_url=url).run()
+    assert bool(told.get("failed")) == is_xcats, told
+    assert ("belong to its provisioner (xcat)" in str(told.get("msg"))) == is_xcats
+
+
 def silent(params: Any, ctx: Context) -> Result:
     raise AnsibleConnectionFailure("ssh: connect to host 10.0.0.1 port 22: No route to host")
 

@@ -68,8 +68,6 @@ class Unreadable(ConfigError):
 class Cli:
     """The commands below one folder, asked in the name of a driver."""
 
-    #: Can it set a boot by UEFI?
-    sets_uefi = True
     #: Whether the BMC's password, as it is sent, may be written into xCAT's logs.
     logs_secrets = False
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _deployment as deployment
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import FleetError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import names
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import (
     READY,
     Changes,
@@ -34,6 +35,8 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.xc
 
 
 class XcatDriver(XcatOrders):
+    """By its commands, by which it boots a machine as well."""
+
     name = "xcat"
     states_map = tables.STATES
     steps = tables.STEPS
@@ -46,6 +49,10 @@ class XcatDriver(XcatOrders):
     erases = False
     deploy_proof = deployment.NONCE
     switches = True
+
+    @classmethod
+    def reached_by(cls, params: Mapping[str, Any]) -> type[XcatDriver]:
+        return XcatServiceDriver if names.by_service(params.get("provisioner_url")) else cls
 
     # -- the record --------------------------------------------------------------------------------------------
 
@@ -181,3 +188,10 @@ class XcatDriver(XcatOrders):
     def _told(wanted: Wanted, wrong: Mapping[str, FleetError]) -> None:
         for why in wrong.values():
             raise why.located(node=wanted.host)
+
+
+class XcatServiceDriver(XcatDriver):
+    """By its web service, which has no word for ``rsetboot -u``: the machine's BMC is asked to boot it, by us."""
+
+    owns_power = False
+    steps = tables.STEPS_BY_OTHERS

@@ -15,7 +15,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     WrongMachine,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import many
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import many, names
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import (
     ABSENT,
     OTHER,
@@ -43,7 +43,7 @@ class XcatReader(Driver):
 
     def __init__(self, params: Mapping[str, Any], ctx: Context) -> None:
         super().__init__(ctx)
-        self.cli = (Web if "://" in str(params.get("provisioner_url") or "") else Cli)(params, self)
+        self.cli = (Web if names.by_service(params.get("provisioner_url")) else Cli)(params, self)
         self.needs = Needs(self.cli)
         self.cards = Cards(self.cli, str(params.get("run_cache") or ""))
 
@@ -61,8 +61,8 @@ class XcatReader(Driver):
 
     def find_many(self, wanted: Sequence[Wanted]) -> Found:
         """One command for the records of all, and one for the cards of every node where some of them have none."""
-        names = list(self.resolve(wanted).values())
-        known, wrong = self.cli.read(names) if names else ({}, {})
+        asked = list(self.resolve(wanted).values())
+        known, wrong = self.cli.read(asked) if asked else ({}, {})
 
         def node_of(name: str) -> Record | None:
             if name in wrong:

@@ -75,20 +75,6 @@ class Needs:
             or self.overridden(wanted.key, groups)
             or self._no_loader(wanted, raw, groups)
             or self._other_arch(wanted, raw, image)
-            or self._no_uefi(wanted, raw)
-        )
-
-    def _no_uefi(self, wanted: Wanted, raw: Mapping[str, str]) -> FleetError | None:
-        """Of a node whose BMC is told what it boots next."""
-        mgt = str(wanted.extras.get("mgt") or raw.get("mgt") or "ipmi")
-        if self._cli.sets_uefi or mgt not in tables.BY_RSETBOOT or not wanted.extras.get("uefi", True):
-            return None
-        return ConfigError(
-            "xCAT's web service sets no boot by UEFI: it has no word for rsetboot -u",
-            wanted="uefi: false in the option driver (enroll_driver), of machines that boot from the network without",
-            seen="uefi is true, or not said",
-            do="say uefi: false, once you have seen that one of these machines boots from the network after rsetboot"
-            " net; or have xCAT asked by its commands: gpufleet_provisioner_url: /opt/xcat",
         )
 
     def overridden(self, name: str, groups: Sequence[str]) -> FleetError | None:

@@ -11,7 +11,8 @@ Until the last one a node only waits for its next boot: who is refused before it
 anybody's wipes a disk by an order that was refused.
 
 Whether the order was given a word of the note tells, and so does any word of the node's own that is newer than it: a
-run that was killed before ``rpower`` begins again, and one that was killed after it waits.
+run that was killed before ``rpower`` begins again, and one that was killed after it waits. Where others boot the
+machine (by the web service), that word is the last write, and the node is to be booted from then on.
 """
 
 from __future__ import annotations
@@ -54,6 +55,8 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.xc
 
 #: What ``rsetboot`` says of one that boots from the network next.
 _NETWORK = "Network"
+#: The last write of an order whose boot is others'.
+_GIVES = ("chdef -z", "usercomment: given")
 
 
 @dataclass
@@ -61,7 +64,8 @@ class Order:
     """One image for many nodes.
 
     there: what ``nodeset stat`` said of them before. noted: those whose note of this very order stood before. told:
-    those of whom this call has told the order. sent, booted: those that it has sent ``nodeset`` and ``rpower`` for.
+    those of whom this call has told the order. sent, booted: those that it has sent ``nodeset``, and the last write,
+    for.
     """
 
     named: str
@@ -140,13 +144,22 @@ class XcatOrders(XcatWriter):
         """Each command for those alone for whom the one before it succeeded. Whoever a refusal or a failure ends it for
         before the reset is taken back, and not who waits for leave alone: that is the same order, a moment later."""
 
-        def boot(nodes: Nodes) -> Mapping[str, FleetError]:
-            order.booted.update(names_of(nodes))
-            return self._booted(nodes)
+        def last_of(send: Send) -> Send:
+            def sent(nodes: Nodes) -> Mapping[str, FleetError]:
+                order.booted.update(names_of(nodes))
+                return send(nodes)
+
+            return sent
 
         try:
             left = yield from self._prepared(order, nodes)
-            yield from self._stage(order, left, "rpower", "boot", boot, method=order.named, last=True)
+            if self.owns_power:
+                yield from self._stage(
+                    order, left, "rpower", "boot", last_of(self._booted), method=order.named, last=True
+                )
+            else:  # the boot is not xCAT's, and the order is complete with the word of it
+                tell, words = last_of(self._completed), "usercomment: given"
+                yield from self._stage(order, left, "chdef -z", words, tell, method=order.named, last=True)
         except OF_ALL as exc:
             back = [one for one in nodes if order.is_armed(one[0])]
             self._take_back(back, {node.id: exc for node, _wanted in back})
@@ -162,6 +175,8 @@ class XcatOrders(XcatWriter):
         due, arm = [one for one in nodes if not order.stands(one[0])], functools.partial(self._armed, order)
         armed = yield from self._stage(order, due, "nodeset", f"osimage={order.named}", arm)
         nodes = [*but(nodes, due), *armed]
+        if not self.owns_power:
+            return nodes
         by_bmc = [one for one in nodes if one[0].raw.get("mgt") in tables.BY_RSETBOOT]
         again = [node.id for node, _wanted in by_bmc if order.stands(node)]
         bent = self.cli.told(again, "rsetboot", "stat") if again else {}
@@ -243,6 +258,18 @@ class XcatOrders(XcatWriter):
         refused = [(node, wanted) for node, wanted in nodes if isinstance(out.get(wanted.host), Refused)]
         self._take_back(refused, {node.id: out[wanted.host] for node, wanted in refused})
         self._given([one for one in nodes if one[1].host not in out and one[0].id not in news])
+        return out
+
+    def _completed(self, nodes: Nodes) -> Mapping[str, FleetError]:
+        """The order itself, where others boot the machine. Of one whose answer was lost nobody knows: what is set up
+        stays, and the next look tells whether the word of it stands as well."""
+        try:
+            out = self._recorded(notes.given, nodes)
+        except AuthFailed as exc:
+            self._take_back(nodes, dict.fromkeys(names_of(nodes), exc))
+            raise
+        refused = [(node, wanted) for node, wanted in nodes if isinstance(out.get(wanted.host), Refused)]
+        self._take_back(refused, {node.id: out[wanted.host] for node, wanted in refused})
         return out
 
     def _with_news(self, names: Sequence[str]) -> set[str]:

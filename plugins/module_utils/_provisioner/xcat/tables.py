@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.cells import DONE, STOP, WAIT
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.cells import BOOT, DONE, STOP, WAIT
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import (
     DEPLOYED,
     DEPLOYING,
@@ -101,6 +101,9 @@ STEPS: Mapping[str, Mapping[str, str | tuple[str, str, str]]] = {
         BY_HAND: STOP,
     },
 }
+#: Where others boot the machine: an order is complete once the record says so, and its boot is to come until the node
+#: tells of it.
+STEPS_BY_OTHERS = {**STEPS, DEPLOYED: {**STEPS[DEPLOYED], ORDERED: ("image_current", BOOT, DEPLOY)}}
 LEADS_TO = {DEPLOY: ORDERED, CLEAR: DEFINED}
 DESTRUCTIVE = frozenset({DEPLOY, CLEAR})
 ORDERS = {DEPLOY: "deployed", CLEAR: "released"}

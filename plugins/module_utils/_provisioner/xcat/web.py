@@ -13,7 +13,7 @@ it. What differs, by its source, and why the code is as it is:
 * A command that the policy table has no rule for is 401 without a word, like a wrong login.
 * It reads a line break in a comment as the next attribute, or refuses the whole list (418). A comment is asked for by
   itself, and what comes with it that is none makes the record one that cannot be read.
-* No word of it sets a boot by UEFI (``rsetboot -u``).
+* No word of it sets a boot by UEFI (``rsetboot -u``): the driver asks the machine's BMC for its boot.
 """
 
 from __future__ import annotations
@@ -71,7 +71,6 @@ _MAKES = {"makehosts": "host", "makedns": "dns", "makedhcp": "dhcp"}
 class Web(cli.Cli):
     """Below the address of the service."""
 
-    sets_uefi = False
     logs_secrets = True
 
     def __init__(self, params: Mapping[str, Any], driver: Driver) -> None:

@@ -212,10 +212,12 @@ class XcatSite(Site):
         name = options["name"]
         self.management.failing.add(name)
         lead(options, "deployed")
+        if not self.driver.owns_power:
+            self.boot(name)
 
         def status() -> str:
             self.management.live()
-            return self.record(name)["status"]
+            return self.record(name).get("status", "")
 
         wait_until(status, lambda seen: seen == "failed", timeout=60, interval=0.02, wanted="status failed")
         self.management.failing.discard(name)
