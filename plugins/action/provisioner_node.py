@@ -4,14 +4,18 @@
 
 from __future__ import annotations
 
+import getpass
+import socket
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _moved as moves
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.permit import HELD, MAINTENANCE
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import names
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.node import node
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.registry import rehearse
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.specs import NODE_SPEC
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import QUARANTINE, kind_of
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._approved import approved
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._deployments import deployments
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._for_all import ForAll
@@ -22,6 +26,8 @@ from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._renamed import
 rehearse()
 
 
+#: By whose variable an automation controller says who has launched a job.
+_LAUNCHERS = ("awx", "tower")
 #: So many hosts wait at once for the turn of a provisioner that is written to one by one.
 TURNS = 4
 
@@ -56,12 +62,23 @@ class ActionModule(ForAll):
         params["known_deployed"] = bool(params.get("force_reason")) or params["known_deployed"]
         params["image_verified"] = self._verified(params, node_id)
         self._of_moves(params, node_id)
+        self._of_quarantine(params, node_id)
         return params
 
     def finish(self, params: Mapping[str, Any], result: dict[str, Any]) -> dict[str, Any]:
         """One that has moved here is known here by that."""
         told = renamed(params, params["known_at"]) if params["state"] != moves.MOVED else []
         return {**result, "events": [*(result.get("events") or []), *told]}
+
+    def _of_quarantine(self, params: dict[str, Any], node_id: str) -> None:
+        """Who says so; and whether our ledger has a mark that stands: else nobody is asked to lift one."""
+        if params["state"] == "quarantined":
+            told = next(filter(None, (self.host_var(f"{of}_user_name") for of in _LAUNCHERS)), "")
+            params["author"] = params.get("author") or str(told) or f"{getpass.getuser()}@{socket.gethostname()}"
+        if params["state"] == "readmitted":
+            event = self.ledger().latest([node_id], MAINTENANCE).get(node_id) if node_id else None
+            token = str(event["data"].get("hold_token") or "") if event and event["name"] == HELD else ""
+            params["known_mark"] = token if kind_of(token) == QUARANTINE else ""
 
     def _of_moves(self, params: dict[str, Any], node_id: str) -> None:
         """Where the ledger has the node, and what the old provisioner told before it was released there."""

@@ -32,6 +32,8 @@ _APPENDS = re.compile(r"\s+:(?=\s)")
 USUAL = "work"
 #: A person's hold that was made through us: no run lifts it, whichever took it.
 KEEP = "keep"
+#: Of a node that a verdict speaks against: it ends with its remedy, or where the node is readmitted.
+QUARANTINE = "quarantine"
 #: What a provisioner keeps of a node that went to another one.
 MOVED = "moved"
 #: Kinds of a provisioner's hold that no run lifts, and what each says.

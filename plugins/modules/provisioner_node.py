@@ -54,6 +54,13 @@ options:
         on Warewulf the token is a tag of the node; on xCAT and BCM it is a word in a field of the node, which keeps
         our own runs and nobody else.
       - V(serviceable) lifts that, if the hold is ours.
+      - V(quarantined) marks a node that a verdict speaks against, by a hold of its own kind, with O(why) and O(author)
+        in it; the first one stays. It is what V(maintenance) is there, so that Ironic deploys the node for nobody, nor
+        does MAAS where it can lock it; a hold of somebody else's is left alone. One that the provisioner does not know
+        is left unchanged.
+      - V(readmitted) lifts that mark alone, if it is ours. Where the ledger has none that stands, nobody is asked. What
+        leads to a remedy of the provisioner's (V(ready), V(deployed), V(released) and its work) lifts it as well, with
+        the leave to begin; where that is then refused, the mark stands again. V(serviceable) leaves it.
       - V(annotated) writes O(annotations), wherever the node stands; what cannot be written there now is in
         RV(deferred).
       - V(inspected), V(tested), V(cleaned), V(serviced), V(rescued) and V(unrescued) begin work of the provisioner's
@@ -89,6 +96,8 @@ options:
       - released
       - maintenance
       - serviceable
+      - quarantined
+      - readmitted
       - annotated
       - inspected
       - tested
@@ -209,9 +218,20 @@ options:
     type: dict
     default: {}
   why:
-    description: The reason that becomes part of the token of O(state=maintenance).
+    description: The reason that becomes part of the token of O(state=maintenance) and O(state=quarantined).
     type: str
     default: maintenance
+  author:
+    description:
+      - Who says that the node is in quarantine, as it stands in the mark of O(state=quarantined).
+      - On the controller by default the user of an automation controller who launched the job, else the user of the
+        system and the machine.
+    type: str
+  known_mark:
+    description:
+      - The mark of quarantine that stands by the ledger, empty where none does. On the controller it is filled in by
+        itself.
+    type: str
   moved_to:
     description:
       - To which provisioner the node goes, with O(state=left), by the keys C(provisioner), C(provisioner_url),
@@ -419,6 +439,11 @@ EXAMPLES = r"""
   gpufleet.baremetal.provisioner_node:
     state: maintenance
     why: power cycle after Xid 79
+
+- name: Have the provisioner say as well that a node is in quarantine
+  gpufleet.baremetal.provisioner_node:
+    state: quarantined
+    why: "Xid 79 on GPU 3; remedy: power_cycle"
 
 - name: Let the old provisioner say that the node went to another one, once it is released there
   gpufleet.baremetal.provisioner_node:

@@ -169,6 +169,7 @@ ROLES: dict[str, dict[str, dict[str, Any]]] = {
     "quarantine": {
         "quarantine_result": {"type": "dict"},
         "quarantine_playbook": {"type": "str"},
+        "quarantine_at_provisioner": {"type": "bool"},
     },
     "reimage": {
         "reimage_resume": {"type": "str"},

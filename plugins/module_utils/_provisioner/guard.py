@@ -23,6 +23,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     Unsupported,
     WrongMachine,
 )
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import names
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import (
     DEPLOYED,
     Driver,
@@ -50,7 +51,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import (
 
 #: What a task asks for -> the declaration that says whether the driver can.
 _OPTIONS: Mapping[str, str] = {"erase": "erases", "annotations": "annotates"}
-_HOLDS = dict.fromkeys(("state maintenance", "state serviceable", "state left"), "holds")
+_HOLDS = {f"state {state}": "holds" for state in (*names.HOLDING, "left")}
 _WORDS: Mapping[str, str] = {**_HOLDS, "state annotated": "annotates", "until settled": "works"}
 
 

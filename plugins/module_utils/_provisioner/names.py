@@ -74,14 +74,15 @@ STATELESS: dict[str, tuple[str, ...]] = {"ironic": ("ramdisk",), "pxe": ("ramdis
 WORKS = ("inspected", "tested", "cleaned", "serviced", "rescued", "unrescued", "aborted")
 #: What it does with a machine's power, where it can.
 POWERS = ("powered_on", "powered_off", "restarted")
+#: What it keeps of a node, where it can: a hold of ours.
+HOLDING = ("maintenance", "serviceable", "quarantined", "readmitted")
 #: What ``provisioner_node`` brings about.
 STATES = (
     "enrolled",
     "ready",
     "deployed",
     "released",
-    "maintenance",
-    "serviceable",
+    *HOLDING,
     "annotated",
     "inspected",
     "tested",

@@ -45,6 +45,13 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.gu
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.move import left, moved
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.one_bmc import other_system
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.power import switched
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.quarantine import (
+    is_marked,
+    never_marked,
+    quarantined,
+    readmitted,
+    remedied,
+)
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.registry import connected
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import Wanted
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import has_form
@@ -54,6 +61,8 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._watched import
 
 def node(params: Mapping[str, Any], ctx: Context) -> Result:
     """Begin the next transition towards ``state``; never wait for its end."""
+    if params["state"] == "readmitted" and params.get("known_mark") == "":
+        return never_marked()
     with connected(params, ctx) as driver:
         wanted = wants.of_task(params, driver.name, driver.image_needs, ctx.node)
         wanted = _ordered(driver, wanted, ctx)
@@ -148,13 +157,16 @@ def _maintenance(driver: Driver, wanted: Wanted, params: Mapping[str, Any], ctx:
 
 def _serviceable(driver: Driver, wanted: Wanted, params: Mapping[str, Any], ctx: Context) -> Result:
     before = after = _known(driver, wanted)
-    if _is_held(before):
+    if is_marked(before):
+        ctx.warnings.append(f"the mark of quarantine stays, which its remedy or its readmission lifts: {before.hold}")
+    elif _is_held(before):
         with writing(driver, before, wanted) as before:
             if _is_held(before):
                 driver.lift(before, wanted)
         after = _held(driver, before, wanted, "", ctx)
     result = _result(driver, wanted, before, after, Changes(), goal="")
-    result.events.append(Event("maintenance", "lifted", {"hold_token": before.hold, "provisioner": driver.name}))
+    told = {"hold_token": "" if is_marked(before) else before.hold, "provisioner": driver.name}
+    result.events.append(Event("maintenance", "lifted", told))
     return result
 
 
@@ -206,6 +218,8 @@ _STATES: Mapping[str, Callable[[Driver, Wanted, Mapping[str, Any], Context], Res
     "released": _released,
     "maintenance": _maintenance,
     "serviceable": _serviceable,
+    "quarantined": quarantined,
+    "readmitted": readmitted,
     "annotated": _annotated_there,
     **dict.fromkeys(names.WORKS, _worked),
     **dict.fromkeys(names.POWERS, _powered),
@@ -280,7 +294,7 @@ def _towards(driver: Driver, node: NodeState, goal: str, wanted: Wanted, ctx: Co
         step = step if now is node else _next(driver, now, goal, wanted)
         if step in NO_REQUEST:  # somebody else began it while we waited for our turn
             return now, step
-        with ctx.ordering(driver.orders.get(step, "")):
+        with remedied(driver, now, wanted, ctx) as now, ctx.ordering(driver.orders.get(step, "")):
             driver.start(step, now, wanted)
         ctx.begun = step
     if ctx.check_mode:
@@ -304,7 +318,7 @@ def _next(driver: Driver, node: NodeState, goal: str, wanted: Wanted) -> str:
             do=f"bring it out of {node.native} with {driver.name}'s own tools, then run again",
             details={"provision_state": node.native, "state": node.state},
         )
-    if step not in NO_REQUEST - {BOOT} and _standing(node) and not driver.left_over(node):
+    if step not in NO_REQUEST - {BOOT} and _standing(node) and not (driver.left_over(node) or is_marked(node)):
         raise Refused(
             "the node is in maintenance under our own token; the provisioner starts nothing meanwhile",
             node=wanted.host,

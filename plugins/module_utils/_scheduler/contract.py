@@ -76,7 +76,7 @@ STATES = ("idle", "allocated", "mixed", "draining", "drained", "down", "unknown"
 AT_WORK = ("idle", "allocated", "mixed")
 
 #: What a hold of ours is for: a run's own, a person's that was made through us, or a quarantine.
-WORK, KEEP, QUARANTINE = _token.USUAL, _token.KEEP, "quarantine"
+WORK, KEEP, QUARANTINE = _token.USUAL, _token.KEEP, _token.QUARANTINE
 KINDS = (WORK, KEEP, QUARANTINE)
 
 

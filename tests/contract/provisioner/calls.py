@@ -86,7 +86,7 @@ def await_all(site: Any, until: str, *batch: dict[str, Any], **more: Any) -> Any
 
 def states(site: Any) -> list[str]:
     """Those that this driver can bring a node into."""
-    return [one for one in STATES if site.driver.holds or one not in ("maintenance", "serviceable")]
+    return [one for one in STATES if site.driver.holds or one not in names.HOLDING]
 
 
 def declined(site: Any, limit: str, call: Callable[[], Any]) -> bool:

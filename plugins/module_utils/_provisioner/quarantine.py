@@ -1,0 +1,145 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A node in quarantine at its provisioner: a hold of its own kind, which others see there. PRIVATE to the collection.
+
+It says that a verdict speaks against the node, and which; the run in it says by whose ledger. Where the provisioner has
+a maintenance or a lock, that keeps other tools from deploying the node meanwhile. It ends where a run of ours readmits
+the node, and where one has leave to begin a remedy that the provisioner does: no other word lifts it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from typing import Any
+
+from ansible_collections.gpufleet.baremetal.plugins.module_utils import _moved as moves
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import FleetError, NotProven
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import ABSENT, Driver, NodeState
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.guard import found, writing
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import Wanted
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import QUARANTINE, kind_of, make_token
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Event, Result
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._watched import untaken
+
+_ABSENT = NodeState(id="", name="", native=ABSENT, state=ABSENT)
+
+
+def is_marked(node: NodeState) -> bool:
+    """Also where that was half written, or half lifted."""
+    return kind_of(node.hold) == QUARANTINE
+
+
+def quarantined(driver: Driver, wanted: Wanted, params: Mapping[str, Any], ctx: Context) -> Result:
+    """The mark stands: the first one, which says why. Who does not know the node deploys it for nobody."""
+    moment = ctx.moment()
+    before = after = found(driver, wanted)
+    if before is None or after is None:
+        return _result(_ABSENT, _ABSENT, [])
+    token = before.hold if is_marked(before) else _token(wanted, params)
+    if not _stands(before):
+        with writing(driver, before, wanted) as now:
+            token = now.hold if is_marked(now) else token
+            if not _stands(now):
+                driver.hold(now, token, wanted)
+        after = _read_back(driver, now, wanted, token, ctx)
+    told = {"hold_token": token, "provisioner": driver.name, **moves.noted(params), **moment}
+    return _result(before, after, [Event("maintenance", "held", told)])
+
+
+def readmitted(driver: Driver, wanted: Wanted, params: Mapping[str, Any], ctx: Context) -> Result:
+    """It stands no more. Another hold, of whatever kind, is left as it is."""
+    before = after = found(driver, wanted)
+    if before is None or after is None or not is_marked(before):
+        return _result(before or _ABSENT, before or _ABSENT, [])
+    with writing(driver, before, wanted) as now:
+        if is_marked(now):
+            driver.lift(now, wanted)
+    after = _read_back(driver, now, wanted, "", ctx)
+    return _result(before, after, [_lifted(driver, before)])
+
+
+def never_marked() -> Result:
+    """By the word of our ledger, for which nobody needs to be asked."""
+    return _result(_ABSENT, _ABSENT, [])
+
+
+@contextmanager
+def remedied(driver: Driver, node: NodeState, wanted: Wanted, ctx: Context) -> Iterator[NodeState]:
+    """While a remedy is begun: with leave for that alone the mark goes before it, and it stands again where nothing was
+    begun."""
+    what = f"{driver.name}: lift the quarantine of {node.id}, to begin its remedy"
+    if not is_marked(node) or not ctx.may_write(what, destructive=True, nodes=(wanted.host,)):
+        yield node
+        return
+    driver.lift(node, wanted)
+    try:
+        yield driver.reread(node, wanted)
+    except FleetError as exc:
+        untaken(ctx.ordered, wanted.host, exc)
+        if not ctx.ordered:
+            with suppress(FleetError):  # what went wrong first is told
+                driver.hold(driver.reread(node, wanted), node.hold, wanted)
+        raise
+    ctx.told.append(_lifted(driver, node))
+
+
+# -- parts -------------------------------------------------------------------------------------------------------------
+
+
+def _token(wanted: Wanted, params: Mapping[str, Any]) -> str:
+    """Why, and who says so, whose ledger alone knows the run."""
+    author = str(params.get("author") or "")
+    why = str(params.get("why") or "")
+    return make_token(wanted.run, f"{why} (by {author})" if author else why, QUARANTINE)
+
+
+def _stands(node: NodeState) -> bool:
+    return is_marked(node) and node.maintenance
+
+
+def _lifted(driver: Driver, node: NodeState) -> Event:
+    return Event("maintenance", "lifted", {"hold_token": node.hold, "provisioner": driver.name})
+
+
+def _read_back(driver: Driver, node: NodeState, wanted: Wanted, token: str, ctx: Context) -> NodeState:
+    if ctx.check_mode:
+        return replace(node, maintenance=bool(token), hold=token)
+    after = driver.reread(node, wanted)
+    if after.maintenance != bool(token) or after.hold != token:
+        raise NotProven(
+            "the mark of quarantine was written, and does not read back",
+            node=wanted.host,
+            address=driver.address,
+            wanted=token or "no mark",
+            seen=after.hold or "no mark",
+            do="see what keeps changing the record there, and run again",
+        )
+    return after
+
+
+def _result(before: NodeState, after: NodeState, events: list[Event]) -> Result:
+    return Result(
+        before=_seen(before),
+        after=_seen(after),
+        changed=(before.maintenance, before.hold) != (after.maintenance, after.hold),
+        data={
+            "provisioner_id": after.id,
+            "name": after.name,
+            "provision_state": after.native,
+            "state": after.state,
+            "maintenance": after.maintenance,
+            "hold": after.hold,
+            "owner": after.owner,
+            "deferred": [],
+        },
+        events=events,
+    )
+
+
+def _seen(node: NodeState) -> dict[str, Any]:
+    if node.state == ABSENT:
+        return {"state": ABSENT}
+    return {"state": node.state, "provision_state": node.native, "maintenance": node.hold if node.maintenance else ""}

@@ -1,0 +1,139 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A mark of quarantine at the provisioner, of every driver: whose it is, who lifts it, and whom it keeps off."""
+
+from __future__ import annotations
+
+import urllib.error
+from typing import Any
+
+import pytest
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import EvidenceMissing, NotOurs, Refused
+from calls import Line, await_all, declined, deployed, lead, ready
+
+pytestmark = pytest.mark.slow
+WHY = "Xid 79 on GPU 3; remedy: power_cycle"
+MARK = f"gpufleet:run7+quarantine:{WHY} (by anna@ctl1)"
+GIVEN = {"why": WHY, "author": "anna@ctl1", "run_id": "run7"}
+OURS = {"known_runs": ["run7"], "run_id": "run8"}
+
+
+def holds_of(told: dict[str, Any]) -> list[tuple[str, str]]:
+    return [(event["name"], event["data"]["hold_token"]) for event in told["events"] if event["kind"] == "maintenance"]
+
+
+@pytest.mark.parametrize("there", [ready, deployed])
+def test_a_mark_says_why_and_who_and_stays_until_it_is_readmitted(site: Any, there: Any) -> None:
+    options = there(site)
+    if declined(site, "holds", lambda: lead(options, "quarantined")):
+        assert declined(site, "holds", lambda: lead(options, "readmitted"))
+        return
+    foretold = lead(options, "quarantined", check=True, **GIVEN)
+    assert foretold["changed"] and foretold["hold"] == MARK and site.faults.writes == []
+    told = lead(options, "quarantined", **GIVEN)
+    assert told["changed"] and told["maintenance"] and told["hold"] == MARK and holds_of(told) == [("held", MARK)]
+    again = lead(options, "quarantined", why="another finding", **OURS)
+    assert not again["changed"] and again["hold"] == MARK and holds_of(again) == [("held", MARK)]
+    held = lead(options, "maintenance", why="power cycle", **OURS)
+    assert not held["changed"] and held["hold"] == MARK, "it is in no care of the provisioner's already"
+    left = lead(options, "serviceable", **OURS)
+    assert not left["changed"] and left["hold"] == MARK and "quarantine stays" in str(left["warnings"])
+    site.faults.forget()
+    assert not lead(options, "readmitted", known_mark="", **OURS)["changed"] and site.faults.calls == []
+    assert lead(options, "readmitted", check=True, **OURS)["changed"] and site.faults.writes == []
+    lifted = lead(options, "readmitted", **OURS)
+    assert lifted["changed"] and not lifted["maintenance"] and lifted["hold"] == ""
+    assert holds_of(lifted) == [("lifted", MARK)]
+    assert not lead(options, "readmitted", **OURS)["changed"]
+
+
+def test_another_controllers_mark_is_left_alone_and_keeps_its_node(site: Any) -> None:
+    options = {**deployed(site), "known_runs": ["run8"], "run_id": "run8"}
+    if declined(site, "holds", lambda: lead(options, "quarantined")):
+        return
+    lead({**options, "known_runs": ["other-site-1"]}, "quarantined", why="theirs", run_id="other-site-1")
+    site.faults.forget()
+    for state in ("quarantined", "readmitted", "serviceable", "deployed", "released"):
+        with pytest.raises(NotOurs, match="gpufleet:other-site-1"):
+            lead({**options, "image": site.image("2")}, state)
+    verdict = await_all(site, "deployed", {**options, "image": site.image("2")})["verdicts"][options["name"]]
+    assert not verdict["ok"] and "other-site-1" in verdict["reason"] and site.faults.writes == []
+
+
+def test_a_persons_mark_is_never_taken_for_one_of_quarantine(site: Any) -> None:
+    for mark in site.marks if site.driver.holds else ():
+        options = deployed(site)
+        mark(options["name"])
+        for state in ("quarantined", "readmitted"):
+            with pytest.raises(NotOurs):
+                lead(options, state, **OURS)
+        assert site.faults.writes == []
+
+
+def test_a_hold_of_our_own_work_becomes_the_mark_and_no_readmission_lifts_such_a_hold(site: Any) -> None:
+    options = deployed(site)
+    if declined(site, "holds", lambda: lead(options, "quarantined")):
+        return
+    lead(options, "maintenance", why="power cycle", run_id="run7")
+    assert not lead(options, "readmitted", **OURS)["changed"], "that is no mark of quarantine"
+    told = lead(options, "quarantined", why="it stays dark", author="ben", **OURS)
+    assert told["changed"] and told["hold"] == "gpufleet:run8+quarantine:it stays dark (by ben)"
+
+
+def test_a_remedy_that_the_provisioner_does_takes_the_mark_with_its_own_leave_alone(site: Any) -> None:
+    options = {**deployed(site), **OURS}
+    if declined(site, "holds", lambda: lead(options, "quarantined")):
+        return
+    lead(options, "quarantined", **GIVEN)
+    site.faults.forget()
+    with pytest.raises(EvidenceMissing):
+        lead(options, "released", line=Line(refuse=(options["name"],)))
+    assert site.faults.writes == [] and lead(options, "quarantined", **OURS)["hold"] == MARK
+    foretold = lead(options, "released", check=True)
+    assert foretold["step"] and site.faults.writes == []
+    told = lead(options, "released")
+    assert told["changed"] and told["hold"] == ""
+    assert await_all(site, "released", options)["verdicts"][options["name"]]["ok"]
+
+
+def test_a_node_that_the_provisioner_does_not_know_needs_no_mark(site: Any) -> None:
+    for state in ("quarantined", "readmitted") if site.driver.holds else ():
+        told = lead(site.new(), state, **GIVEN)
+        assert not told["changed"] and told["after"] == {"state": "absent"} and told["events"] == []
+    assert site.faults.writes == []
+
+
+def test_ironic_deploys_a_marked_node_for_nobody(ironic_site: Any) -> None:
+    options = ready(ironic_site)
+    lead(options, "quarantined", **GIVEN)
+    node = ironic_site.ask("GET", f"/nodes/{options['name']}")
+    assert node["maintenance"] and node["maintenance_reason"] == MARK
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        ironic_site.ask("PUT", f"/nodes/{options['name']}/states/provision", {"target": "active"})
+    assert b"maintenance" in refused.value.read()
+
+
+def test_maas_locks_a_marked_machine_and_never_calls_it_broken(maas_site: Any) -> None:
+    """``mark_broken`` would release it, and switch it off."""
+    options = deployed(maas_site)
+    lead(options, "quarantined", **GIVEN)
+    machine = maas_site.machine(options["name"])
+    assert machine.locked and machine.power_state == "on" and maas_site.native(options["name"]) == "Deployed"
+    assert MARK in machine.description
+    assert not [one for one in maas_site.proxy.writes if "mark_broken" in one.query]
+
+
+def test_a_remedy_that_is_refused_leaves_the_mark(maas_site: Any) -> None:
+    from maas_server.answers import Answer
+
+    options = deployed(maas_site)
+    lead(options, "quarantined", **GIVEN)
+    maas_site.server.intercept = lambda asked: Answer.text(409, "no") if asked.op == "release" else None
+    try:
+        with pytest.raises(Refused):
+            lead({**options, **OURS}, "released")
+    finally:
+        maas_site.server.intercept = None
+    assert lead({**options, **OURS}, "quarantined")["hold"] == MARK
+    assert maas_site.machine(options["name"]).locked
