@@ -114,10 +114,10 @@ def of_reports(root: Path, data: Data) -> Iterator[str]:
         if not template.get("tells"):
             continue
         said = _plays_of(root, plays(key, template))
-        reports = [at for at, play in enumerate(said) if any(map(_report, play.get("tasks", ())))]
+        reports = [at for at, play in enumerate(said) if any(map(_report, play.get("tasks") or ()))]
         if not reports:
             yield f"template {key} tells, and its playbook has no report of fleet_status"
-        ends = [task for play in said[: reports[-1] if reports else 0] for task in _failing(play.get("tasks", ()))]
+        ends = [task for play in said[: reports[-1] if reports else 0] for task in _failing(play.get("tasks") or ())]
         yield from (f"template {key} tells, and {task['name']!r} keeps its report from a lone node" for task in ends)
 
 
