@@ -28,6 +28,7 @@ SITE: dict[str, Any] = {
     "awx_project_url": GIT,
     "awx_environment_image": "registry.example.com/gpu/gpufleet-ee:0.1.0",
     "awx_credentials": ["BMCs of Ulm"],
+    "awx_gone_delay": 1,
     "awx_slices": 4,
     "awx_files": "/srv/gpufleet",
     "awx_verify_queue": "spare",

@@ -348,7 +348,7 @@ def test_an_inventory_that_goes_in_the_background_is_waited_for(another: AwxServ
     another._going.clear()
     another.lag = 10**6
     another.answer("DELETE", f"/api/v2/inventories/{another.named('inventories', 'GPU fleet')['id']}/", {}, {})
-    done = setup(another, awx_state="absent", awx_gone_tries=2, awx_gone_delay=1)
+    done = setup(another, awx_state="absent", awx_gone_tries=2)
     assert done.returncode and "After 2 s AWX has not removed the inventory GPU fleet" in " ".join(done.stdout.split())
 
 
