@@ -6,9 +6,13 @@
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import os
+import re
 import stat
+import subprocess
+import sys
 import tarfile
 from pathlib import Path
 from typing import Any
@@ -16,6 +20,7 @@ from typing import Any
 import pytest
 import yaml
 from ansible_collections.gpufleet.baremetal.tests.unit.gate import documents as made
+from contract.docs.blocks import blocks
 from contract.gate.test_doors import PLAYBOOK, Site
 from fake_bmc.logs import MANAGER, Logs, OneLog, events
 from fake_bmc.redfish_server import PASSWORD, USER, FakeBmc
@@ -117,6 +122,38 @@ def test_a_maker_finds_what_it_asks_for(ward: Ward) -> None:
     [path] = (ward.folder / "out").iterdir()
     assert note["sha256"] == hashlib.sha256(path.read_bytes()).hexdigest() and note["case"] == "RMA 47/11"
     assert path.name.startswith("gpu001_gpu001_RMA-47-11_")
+    assert opened_as_the_page_says(path) == dict.fromkeys(files, "True")
+    broken = path.with_name(path.name.replace("RMA-47-11", "RMA-48"))
+    altered(path, broken, "files/nvidia-bug-report.log.gz")
+    assert opened_as_the_page_says(broken) == {
+        **dict.fromkeys(files, "True"),
+        "files/nvidia-bug-report.log.gz": "False",
+    }
+
+
+def opened_as_the_page_says(archive: Path) -> dict[str, str]:
+    """What its lines print of each file, typed by whoever got the archive."""
+    [block] = [one for one in blocks("docs/how-to/send-evidence.md") if one.text.startswith("tar -x")]
+    name = re.findall(r"tar -xJf (\S+)\.tar\.xz", block.text)[0]
+    typed = block.text.replace(name, archive.name.removesuffix(".tar.xz"))
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    argv = ["sh", "-ec", typed]
+    done = subprocess.run(
+        argv, cwd=archive.parent, env={"PATH": path}, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return dict(line.rsplit(" ", 1) for line in done.stdout.splitlines())  # type: ignore[misc]
+
+
+def altered(archive: Path, to: Path, name: str) -> None:
+    """The same with another file of this name, in a folder that is called as the archive."""
+    folder, other = (one.name.removesuffix(".tar.xz") for one in (archive, to))
+    with tarfile.open(archive) as tar, tarfile.open(to, "w:xz") as made:
+        for member in tar:
+            content = tar.extractfile(member).read()  # type: ignore[union-attr]
+            content = b"another" if member.name == f"{folder}/{name}" else content
+            member.name, member.size = member.name.replace(folder, other, 1), len(content)
+            made.addfile(member, io.BytesIO(content))
 
 
 def test_what_could_not_be_had_is_said(ward: Ward) -> None:

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import stat
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -15,6 +17,7 @@ import yaml
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event
 from ansible_collections.gpufleet.baremetal.tests.contract.node.test_fleet_status import LONG, UNKNOWN, Fleet
+from contract.docs.blocks import blocks
 
 pytestmark = pytest.mark.slow
 
@@ -22,6 +25,9 @@ NEW = [f"new{number:03}" for number in range(1, 201)]
 #: Of a run that goes on, a few show that it does; one that ends does so once for all.
 FEW = "quarantined,lost1,new001"
 LOST = [f"lost{number}" for number in range(1, 9)]
+
+
+needs_jq = pytest.mark.skipif(shutil.which("jq") is None, reason="needs the Debian package jq")
 
 
 @pytest.fixture
@@ -40,6 +46,7 @@ def fleet(tmp_path: Path) -> Fleet:
     return made
 
 
+@needs_jq
 def test_u4_two_hundred_nodes_are_a_few_rows_and_a_file(fleet: Fleet) -> None:
     before, said = fleet.count(), ("gpufleet.baremetal.status", "-e", "status_write_to=told/status.json")
     output = fleet.book(*said, ok=False)
@@ -54,6 +61,12 @@ def test_u4_two_hundred_nodes_are_a_few_rows_and_a_file(fleet: Fleet) -> None:
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert told["not_told"] == ["released", "served"] and told["states"]["quarantined"] == 1 + len(LOST)
     assert set(told["nodes"]) == set(fleet.hosts) == {host for group in told["groups"] for host in group["hosts"]}
+    [asks] = [one.commands for one in blocks("docs/how-to/see-the-fleet.md") if "\njq " in one.commands]
+    shown = subprocess.run(
+        ["sh", "-ec", asks.splitlines()[1]], cwd=file.parent, capture_output=True, text=True, timeout=60, check=True
+    ).stdout.splitlines()
+    held = [group for group in told["groups"] if group["state"] == "quarantined"]
+    assert shown == [f"{group['count']} {group['cause']}" for group in held] and len(shown) > 0
     new = next(group for group in told["groups"] if NEW[0] in group["hosts"])
     assert new["hosts"] == [*sorted([*NEW, UNKNOWN], key=lambda host: (host != UNKNOWN, host))]
     assert fleet.count() == before

@@ -21,6 +21,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import
 from ansible_collections.gpufleet.baremetal.tests.unit.gate import documents as made
 from ansible_collections.gpufleet.baremetal.tests.unit.plugins import test_gate_profile as of_nodes
 from ansible_collections.gpufleet.baremetal.tests.unit.plugins.test_asked_by_the_controller import Site
+from contract.docs.blocks import blocks
 
 SKU = "h100-sxm-8"
 SHIPPED: dict[str, Any] = yaml.safe_load((made.PROFILES / f"{SKU}.yaml").read_text(encoding="utf-8"))
@@ -78,6 +79,13 @@ def test_the_example_of_the_page_lies_over_the_shipped_profile_and_a_gate_says_w
         {"what": "gpu.power", "from": 700, "to": 650, "source": power["source"]},
         {"what": "gpu_state.cells.mig", "from": "demanded", "to": "left out", "source": found.path},
     ]
+
+
+def test_the_part_for_amd_lies_over_the_profile_of_that_model(tmp_path: Path) -> None:
+    [part] = [one.text for one in blocks("docs/how-to/judge-amd-nodes.md") if one.text.startswith("collective:")]
+    found = load(write(tmp_path, part, "mi300x-8.site.yaml"), sku="mi300x-8")
+    test = row(found.data, "collective", "tests", "all_reduce")
+    assert (test["minimum"], test["library"], test["source"]) == (100, "rccl", "eight nodes of rack 12")
 
 
 def test_rows_are_merged_by_name_or_id_and_other_values_are_replaced(tmp_path: Path) -> None:

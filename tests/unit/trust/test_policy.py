@@ -23,6 +23,7 @@ from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._in_force impor
     policy_of,
     profile_of,
 )
+from contract.docs.blocks import blocks, pages
 from passports import ASKED, BMC, KEY, POLICY, evidence, issue, settings, stored, verdict
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -40,6 +41,27 @@ def written(folder: Path, content: Any) -> str:
     path = folder / "policy.yml"
     path.write_text(content if isinstance(content, str) else yaml.safe_dump(content))
     return str(path)
+
+
+def on_pages() -> list[Any]:
+    """Each policy that a page tells a reader to write; a driver's that is yet to be written names its own gate."""
+    found = []
+    for page in pages():
+        for block in blocks(page) if page != "docs/how-to/write-a-gate-driver.md" else ():
+            told = yaml.safe_load(block.text) if block.language == "yaml" and "_policy:" in block.text else {}
+            found += [pytest.param(one, id=f"{block}-{name}") for name, one in told.items() if name.endswith("_policy")]
+    return found
+
+
+@pytest.mark.parametrize("told", on_pages())
+def test_a_policy_of_a_page_is_one(told: dict[str, Any]) -> None:
+    policy.check(told, Path(POLICY_SCHEMA))
+    with pytest.raises(ConfigError):
+        policy.check({**told, "required_gates": [*told["required_gates"], "no_gate"]}, Path(POLICY_SCHEMA))
+
+
+def test_the_pages_have_policies() -> None:
+    assert len(on_pages()) >= 10
 
 
 def test_v1_a_policy_in_a_file_over_a_strict_default(tmp_path: Path) -> None:
