@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Optional
 
@@ -25,7 +26,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import command as commands
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import turn as turns
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import Wanted
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Lifeline, Turn
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._wait import wait_until
 from calls import Line, deployed, lead, ready, watch_all
 from command_line.driver import CommandLineDriver
@@ -221,6 +222,27 @@ def _turn_is_free(driver: CommandLineDriver) -> bool:
             return True
     except turns.NoTurn:
         return False
+
+
+class Theirs(Lifeline):
+    """Of a ledger in which another controller has the turn, and keeps it."""
+
+    class Turn(Turn):
+        def taken(self) -> str:
+            return "their-run, process 7 on other, renewed 1 s ago"
+
+    @contextmanager
+    def turn(self, peer: str) -> Iterator[Turn]:
+        yield self.Turn()
+
+
+def test_another_controller_that_keeps_the_turn_is_waited_for_and_named(tmp_path: Path) -> None:
+    driver = CommandLineDriver({"provisioner_url": str(tmp_path / "command")}, Context(lifeline=Theirs()))
+    with pytest.raises(turns.NoTurn, match="their-run, process 7 on other") as caught, turns.turn(driver, driver.ctx):
+        raise AssertionError("two write at once")
+    assert caught.value.address == driver.address and not caught.value.of_peer
+    with turns.turn(driver, Context()):
+        pass  # who waits for the ledger keeps the lock of this machine from nobody
 
 
 def test_a_command_has_nothing_of_ours_open_outside_a_turn(tmp_path: Path) -> None:
