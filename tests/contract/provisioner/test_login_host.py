@@ -213,6 +213,14 @@ def test_what_is_read_and_what_is_answered_may_be_long(driver: Any) -> None:
     assert commands.run(driver, ["printf", "%s", "w" * 100_000]).out == "w" * 100_000
 
 
+def test_no_secret_is_in_a_line_of_shell(driver: Any, way: Way) -> None:
+    with turns.turn(driver, driver.ctx):
+        commands.run(driver, ["cat"], stdin="s3cret")
+    told = there.base64.b64encode(b"s3cret").decode()
+    assert not any("s3cret" in line or told in line for line, _reads in way.asked)
+    assert told in whole(way.asked[-1][1])
+
+
 def test_a_command_that_does_not_end_is_ended_and_was_the_last_of_its_turn(driver: Any, tmp_path: Path) -> None:
     with turns.turn(driver, driver.ctx):
         with pytest.raises(Unreachable, match="did not end within 1 s") as caught:
