@@ -41,16 +41,17 @@ def variables(page: str, option: str) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("page", PROVISIONERS)
 def test_the_variables_of_a_provisioners_page_are_those_that_its_driver_reads(page: str) -> None:
+    """A page may show more than one way to its provisioner."""
     driver = PROVISIONERS[page]
-    [given] = variables(page, provisioners.OPTION)
-    assert given[PREFIX + provisioners.OPTION] == driver
-    asked = {name.removeprefix(PREFIX) for name in given if name.startswith(f"{PREFIX}provisioner_")}
-    assert "provisioner_url" in asked and asked <= set(provisioners.DRIVERS[driver])
-    for name, option in provisioners.OPTIONS.items():
-        assert not option.get("no_log") or "lookup(" in given.get(PREFIX + name, "lookup(")
-    if PREFIX + "image" in given:
-        needs = DRIVERS[driver].image_needs
-        assert Image.of(given[PREFIX + "image"], needs=needs) and given[PREFIX + "image"]["signature_url"]
+    for given in variables(page, provisioners.OPTION):
+        assert given[PREFIX + provisioners.OPTION] == driver
+        asked = {name.removeprefix(PREFIX) for name in given if name.startswith(f"{PREFIX}provisioner_")}
+        assert "provisioner_url" in asked and asked <= set(provisioners.DRIVERS[driver])
+        for name, option in provisioners.OPTIONS.items():
+            assert not option.get("no_log") or "lookup(" in given.get(PREFIX + name, "lookup(")
+        if PREFIX + "image" in given:
+            needs = DRIVERS[driver].image_needs
+            assert Image.of(given[PREFIX + "image"], needs=needs) and given[PREFIX + "image"]["signature_url"]
 
 
 @pytest.mark.parametrize("page", [page for page in PROVISIONERS if page != "boot-without-a-provisioner"])
