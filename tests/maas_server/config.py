@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Optional
 
+from .versions import NEWEST, TOLD
+
 
 @dataclass(frozen=True)
 class User:
@@ -58,6 +60,8 @@ class Config:
     definitions: dict[str, str] = field(default_factory=dict)
     #: the oldest kernel of what is entered without one
     default_min_hwe_kernel: str = ""
+    #: which release of MAAS it is
+    version: str = NEWEST
     #: its DNS domains, the default one first
     domains: tuple[str, ...] = ("maas",)
 
@@ -78,5 +82,6 @@ class Config:
             images=dict(told.get("images", {})),
             bmc=dict(told.get("bmc", {})),
             nodes=list(told.get("nodes", [])),
+            version=TOLD.get(str(told.get("version", "")), str(told.get("version") or NEWEST)),
             delays={key: float(value) for key, value in told.get("delays", {}).items()},
         )

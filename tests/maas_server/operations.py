@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from . import statuses as s
+from . import versions
 from .answers import Answer, AnswerError, conflict
 from .config import Config, User
 from .hardware import BmcError, bmc_of
@@ -118,7 +119,7 @@ def release(machine: Machine, user: User, form: Form, site: Site) -> None:
         return
     if machine.status not in s.RELEASE_FROM:
         raise conflict(f"Machine cannot be released in its current state ('{s.NAMES[machine.status]}').")
-    erase = any(form.django_bool(key) for key in ("erase", "secure_erase", "quick_erase"))
+    erase = _erases(form, site.config)
     if machine.is_dpu:
         _release_dpu(machine, site, erase)
         return
@@ -131,6 +132,15 @@ def release(machine: Machine, user: User, form: Form, site: Site) -> None:
         site.jobs.released(machine)
         return
     site.jobs.start("erase" if erase else "release", machine)
+
+
+def _erases(form: Form, config: Config) -> bool:
+    how = ("secure_erase", "quick_erase")
+    if versions.release_is_a_form(config.version):
+        return any(form.django_bool(key) for key in ("erase", *how))
+    for key in how:
+        form.string_bool(key)
+    return form.string_bool("erase")
 
 
 def _release_dpu(machine: Machine, site: Site, erase: bool) -> None:

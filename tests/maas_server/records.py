@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 from . import statuses as s
-from . import uploads
+from . import uploads, versions
 from .answers import Answer, AnswerError
 from .config import Config
 from .params import Form
@@ -112,7 +112,7 @@ def create(form: Form, config: Config, system_id: str, machines: Collection[Mach
         raise AnswerError(Answer.form_error(errors))
     machine = Machine(system_id=system_id, hostname=f"made-up-{system_id}", macs=macs)
     machine.architecture = architecture
-    machine.is_dpu = form.django_bool("is_dpu")
+    machine.is_dpu = versions.takes_dpus(config.version) and form.django_bool("is_dpu")
     if machine.is_dpu and not architecture.startswith("arm64/"):
         text = "Invalid DPU architecture provided. Only 'arm64' architecture is supported."
         raise AnswerError(Answer.form_error({"architecture": [text]}))
@@ -277,6 +277,7 @@ def boot_resources(config: Config) -> list[dict[str, Any]]:
                 "base_image": str(config.images[name].get("base_image", "ubuntu/noble")),
             }
         )
+    found = [versions.resource(one, config.version) for one in found]
     return sorted(found, key=lambda one: (one["type"], one["name"], one["architecture"]))
 
 
@@ -286,9 +287,9 @@ def boot_resource(config: Config, number: int) -> dict[str, Any]:
     if one is None:
         raise AnswerError(Answer.text(404, "No BootResource matches the given query."))
     image = list(config.images.values())[number - 100] if one["type"] == "Uploaded" else {}
-    versions = image.get("versions") or {"20261115": image}
-    one["sets"] = {version: _version(config, number, version, of) for version, of in versions.items()}
-    return one
+    held = image.get("versions") or {"20261115": image}
+    one["sets"] = {version: _version(config, number, version, of) for version, of in held.items()}
+    return versions.resource(one, config.version)
 
 
 def _version(config: Config, number: int, version: str, image: dict[str, Any]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Optional
 
-from . import operations, records, shape, uploads
+from . import operations, records, shape, uploads, versions
 from .answers import Answer, AnswerError, conflict
 from .config import Config, User
 from .jobs import Jobs
@@ -34,7 +34,6 @@ _VERSION = {
         "bridging-automatic-ubuntu",
         "authenticate-api",
     ],
-    "version": "3.7.3",
     "subversion": "",
 }
 #: MAAS works on so many requests at a time (maasserver/utils/concurrency).
@@ -125,7 +124,7 @@ class MaasServer:
         if found is None:
             return Answer.text(404, f"Unknown API endpoint: {path}.")
         if asked.path == "version/":
-            return Answer.json(_VERSION)
+            return Answer.json({**_VERSION, "version": self.config.version})
         if asked.method not in ("GET", "POST", "PUT", "DELETE"):
             allow = "GET, POST" if asked.path == "machines/" else "GET, DELETE, PUT, POST"
             return Answer(405, headers={"Content-Type": "text/html; charset=utf-8", "Allow": allow})
@@ -149,7 +148,7 @@ class MaasServer:
                     return Answer.text(403, "This method is reserved for admin users.")
                 if asked.op:
                     return Answer.json({one.system_id: one.power_parameters for one in found})
-                return Answer.json([shape.machine(one) for one in found])
+                return Answer.json([self._shown(one) for one in found])
         if asked.method == "POST" and asked.op == "":
             return self._create(user, params)
         if asked.method == "POST" and asked.op == "allocate":
@@ -164,7 +163,7 @@ class MaasServer:
             # Left out, it is true for administrators. A BMC that does not answer leaves the machine there.
             if user.admin and form.django_bool("commission", default=True):
                 operations.commission(machine, user, form, self._site)
-            return Answer.json(shape.machine(machine))
+            return Answer.json(self._shown(machine))
 
     def _allocate(self, user: User, params: Params) -> Answer:
         form = params.for_op("allocate")
@@ -175,7 +174,7 @@ class MaasServer:
                     machine.move(ALLOCATED)
                     machine.owner = user.name
                     machine.agent_name = form.get("agent_name")
-                    return Answer.json({**shape.machine(machine), "constraints_by_type": {}})
+                    return Answer.json({**self._shown(machine), "constraints_by_type": {}})
         raise conflict(f"No machine with system ID {wanted} available." if wanted else "No machine available.")
 
     def devices(self, _asked: Asked, _user: User, _params: Params, system_id: str) -> Answer:
@@ -202,11 +201,11 @@ class MaasServer:
                 del machines[system_id]
                 return Answer(204)
             records.change(machine, params.for_op(""), self.config, machines.values())
-            return Answer.json(shape.machine(machine))
+            return Answer.json(self._shown(machine))
 
     def _read(self, asked: Asked, machine: Machine, user: User, params: Params) -> Answer:
         if not asked.op:
-            return Answer.json(shape.machine(machine))
+            return Answer.json(self._shown(machine))
         operation = operations.GET.get(asked.op)
         if operation is None:
             return _unrecognised(asked)
@@ -217,10 +216,10 @@ class MaasServer:
             return _unrecognised(asked)
         operation, refused_when_locked = operations.POST[asked.op]
         operations.may_touch(machine, user, refused_when_locked)
-        before = shape.machine(machine)
+        before = self._shown(machine)
         operation(machine, user, params.for_op(asked.op), self._site)
         # An abort answers with what was before it.
-        return Answer.json(before if asked.op == "abort" else shape.machine(machine))
+        return Answer.json(before if asked.op == "abort" else self._shown(machine))
 
     def users(self, asked: Asked, user: User, params: Params) -> Answer:
         if asked.op != "whoami" or asked.method != "GET":
@@ -277,8 +276,11 @@ class MaasServer:
                 raise AnswerError(Answer.forbidden())
             return Answer.json(records.update_nodes(params.for_op(asked.op), machines, name))
 
+    def _shown(self, one: Machine) -> dict[str, Any]:
+        return versions.machine(shape.machine(one), self.config.version)
+
     def version(self, asked: Asked, user: User, params: Params) -> Answer:
-        return Answer.json(_VERSION)
+        return Answer.json({**_VERSION, "version": self.config.version})
 
 
 _ROUTES: tuple[tuple[re.Pattern[str], Callable[..., Answer]], ...] = (

@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
+from . import versions
 from .answers import Answer, AnswerError
 from .config import Config
 from .params import Form
@@ -74,8 +75,8 @@ def _wrong(config: Config, form: Form) -> dict[str, list[str]]:
 
 def upload(config: Config, number: int, data: bytes) -> Answer:
     """A piece, after those that came before it; of the last one the whole file's digest depends."""
-    versions: dict[str, Any] = list(config.images.values())[number].get("versions") or {}
-    file = versions[max(versions)] if versions else {}
+    known: dict[str, Any] = list(config.images.values())[number].get("versions") or {}
+    file = known[max(known)] if known else {}
     if not data:
         return Answer.text(400, "Missing data.")
     if "held" not in file or len(file["held"]) == file["size"]:
@@ -85,12 +86,13 @@ def upload(config: Config, number: int, data: bytes) -> Answer:
         return Answer.text(400, "Too much data received.")
     if len(held) == file["size"] and hashlib.sha256(held).hexdigest() != file["sha256"]:
         return Answer.text(400, "Saved content does not match given SHA256 value.")
-    file["held"], file["complete"] = held, len(held) == file["size"] and config.syncs
+    synced = config.syncs or not versions.keeps_files_by_region(config.version)
+    file["held"], file["complete"] = held, len(held) == file["size"] and synced
     return Answer.text(200, "OK")
 
 
 def progress(config: Config, file: dict[str, Any], resource: int, number: int) -> dict[str, Any]:
     """What is told of a file that is not whole on all region controllers."""
     held = len(file.get("held", b""))
-    told = {"progress": 100.0 * held / ((file.get("size") or 1) * config.regions)}
+    told = {"progress": versions.progress(held, int(file.get("size") or 0), config.regions, config.version)}
     return {**told, "upload_uri": f"/MAAS/api/2.0/boot-resources/{resource}/upload/{number}/"}

@@ -40,7 +40,6 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._stranger impor
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._swap import SWAPPED
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import (
     KEPT,
-    PREFIX,
     clean_run,
     has_form,
     kind_of,
@@ -51,15 +50,15 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import (
 
 #: What a task asks for -> the declaration that says whether the driver can.
 _OPTIONS: Mapping[str, str] = {"erase": "erases", "annotations": "annotates"}
-_HOLDS = {f"state {state}": "holds" for state in (*names.HOLDING, "left")}
-_WORDS: Mapping[str, str] = {**_HOLDS, "state annotated": "annotates", "until settled": "works"}
+_HOLDS = dict.fromkeys((*names.HOLDING, "left"), "holds")
+_WORDS: Mapping[str, str] = {**_HOLDS, "annotated": "annotates", "settled": "works"}
 
 
 def can(driver: Driver, asked: Mapping[str, Any]) -> None:
     """:raises Unsupported: before anything is asked of the provisioner, where its driver declares that it cannot."""
     needs = {f"option {option}": limit for option, limit in _OPTIONS.items() if asked.get(option)}
-    words = {f"{option} {asked.get(option)}" for option in ("state", "until")}
-    needs.update({word: _WORDS[word] for word in words & set(_WORDS)})
+    words = ((option, str(asked.get(option))) for option in ("state", "until"))
+    needs.update({f"{option} {word}": _WORDS[word] for option, word in words if word in _WORDS})
     lacking = [what for what, limit in needs.items() if not getattr(driver, limit)]
     if lacking:
         raise Unsupported(
@@ -141,7 +140,7 @@ def leave_foreign_alone(driver: Driver, node: NodeState, wanted: Wanted) -> None
         raise NotOurs(
             f"the provisioner's node is not ours to touch: {foreign}",
             node=wanted.host,
-            wanted=f"no hold, or one of ours ({PREFIX}...)",
+            wanted="no hold, or one of ours (gpufleet:...)",
             seen=foreign,
             do=_DO[by_others],
             details=told,

@@ -93,6 +93,7 @@ class MaasDriver(MaasReader):
             kind = images.kind_of(plain["architecture"])
             self._no(wanted, images.no_boot_image(self.api, images.listed(self.api), kind))
         self._no(wanted, marks.no_dpu(wanted.extras, plain["architecture"]))
+        self._no(wanted, marks.unknown_there(self.api, wanted.extras))
         # Left out, `commission` is true for administrators: the machine would be booted by being enrolled.
         fields = [*plain.items(), *marks.as_dpu(wanted.extras), *record.as_fields(parameters), ("commission", "false")]
         saying = f"hostname={name} mac_addresses={mac(wanted.boot_mac)}"

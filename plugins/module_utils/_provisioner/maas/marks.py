@@ -33,6 +33,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wa
 
 _DPU_ARCHITECTURE, _DPU_KERNEL = "arm64/generic", "hwe-22.04"
 _DPU_VERSION = (22, 4)
+_DPU_SINCE = (3, 7)
 KERNEL = "min_hwe_kernel"
 
 
@@ -143,6 +144,23 @@ def undeclared(raw: Mapping[str, Any], extras: Mapping[str, Any]) -> FleetError 
         wanted="a node, or is_dpu in the option driver",
         seen=f"is_dpu of {raw.get('hostname')} ({raw.get('system_id')})",
         do="take it out of the inventory, or say is_dpu in the option driver; nothing was changed",
+    )
+
+
+def unknown_there(api: MaasApi, extras: Mapping[str, Any]) -> FleetError | None:
+    """Why this MAAS enters no DPU: an older one overlooks the word, and has it as any other machine."""
+    if not _is_dpu(extras):
+        return None
+    told = str((api.get("version/") or {}).get("version") or "")
+    found = re.match(r"(\d+)\.(\d+)", told)
+    if found and (int(found[1]), int(found[2])) >= _DPU_SINCE:
+        return None
+    return Unsupported(
+        "this MAAS knows no DPUs",
+        address=api.address,
+        wanted="MAAS 3.7 or newer",
+        seen=told or "no version",
+        do="leave out is_dpu, or upgrade it; nothing was changed",
     )
 
 

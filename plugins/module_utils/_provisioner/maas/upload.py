@@ -70,6 +70,8 @@ _DISKS: Mapping[str, str] = {
     ".img": "ddraw",
     ".dd": "ddraw",
 }
+#: Of a file, since 3.5.
+_ON_DISK = "filename_on_disk"
 _KINDS: Mapping[str, Mapping[str, str]] = {"ramdisk": _ROOTS, "whole-disk": _DISKS}
 
 
@@ -99,11 +101,22 @@ def _file(of: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _sent(api: MaasApi, file: Mapping[str, Any]) -> int:
-    """A percentage of the bytes of all region controllers, of which those that come reach one."""
+    """A percentage of the bytes of all region controllers, of which those that come reach one. Until 3.4, which keeps
+    no file on a disk, the whole size by what has come (progress in ``maasserver/models/largefile.py`` of 3.4.10)."""
+    if _ON_DISK not in file:
+        return _by_share(api, file)
     regions = api.get("regioncontrollers/")
     count = len(regions) if isinstance(regions, list) and regions else 1
     try:
         return round(float(file.get("progress") or 0.0) / 100.0 * int(file.get("size") or 0) * count)
+    except (TypeError, ValueError) as exc:
+        raise BadAnswer("MAAS does not say how much of the image has come", address=api.address) from exc
+
+
+def _by_share(api: MaasApi, file: Mapping[str, Any]) -> int:
+    try:
+        share = float(file.get("progress") or 0.0)
+        return round(int(file.get("size") or 0) / share) if share else 0
     except (TypeError, ValueError) as exc:
         raise BadAnswer("MAAS does not say how much of the image has come", address=api.address) from exc
 
