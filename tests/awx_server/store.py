@@ -114,6 +114,10 @@ class Store:
             for one in [one["id"] for one in self.kept[other].values() if one[field] == number]:
                 self.remove(other, one)
         gone = self.kept[kind].pop(number)
+        # A node whose template is gone stays, and runs nothing.
+        for node in self.kept["workflow_job_template_nodes"].values() if kind in UNIFIED else ():
+            if node["unified_job_template"] == number:
+                node["unified_job_template"] = None
         # A question to a person is of its node alone.
         self.kept["workflow_approval_templates"].pop(gone.get("unified_job_template"), None)
         for numbers in self.joined.values():
