@@ -12,9 +12,6 @@ from pathlib import Path
 from typing import Any, Optional
 
 import pytest
-import yaml
-from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import SCHEDULER
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
     BadAnswer,
     Changed,
@@ -27,7 +24,6 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.cont
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.kubernetes import api
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.kubernetes.settling import unsettled
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.kubernetes.tables import SETTLES
-from contract.docs.blocks import blocks
 from contract.proxy import Asked
 from contract.scheduler.site_kubernetes import KubernetesSite
 from contract.scheduler.verbs import RUN, TOKEN, Line, events, evidence, node, verdict, wait
@@ -179,28 +175,6 @@ def test_h1_taints_that_a_site_calls_standing_are_no_hold(site: KubernetesSite) 
     site.people.taint(OTHER, "example.com/dedicated", "db")
     site.reached = {**site.reached, "scheduler_taints": ["example.com/dedicated=ml"]}
     assert view(site).in_service and not view(site, OTHER).in_service
-
-
-def test_the_variables_of_the_page_are_options_of_the_driver_which_takes_them(
-    site: KubernetesSite, tmp_path: Path
-) -> None:
-    [told] = [yaml.safe_load(block.text) for block in blocks("docs/how-to/kubernetes.md") if block.language == "yaml"]
-    given = {name.removeprefix("gpufleet_"): value for name, value in told.items()}
-    assert given.pop("scheduler_node") and given["scheduler"] == "kubernetes"
-    checked = ArgumentSpecValidator({**SCHEDULER}).validate(given)
-    assert not checked.error_messages and checked.validated_parameters["scheduler_evict"] == ["local_data"]
-    token = tmp_path / "k8s-token"
-    token.write_text(f"{site.reached['scheduler_token']}\n", encoding="ascii")
-    here = {"scheduler_url": site.reached["scheduler_url"], "scheduler_token_path": str(token)}
-    reached = {**{name: value for name, value in given.items() if name != "scheduler"}, **here}
-    # The server of the tests shows no certificate.
-    reached.pop("scheduler_ca_path")
-    site.people.taint(NAME, "example.com/dedicated", "ml")
-    site.people.taint(OTHER, "example.com/other", "ml")
-    site.reached = reached
-    assert view(site).in_service and not view(site, OTHER).in_service, "the taints of the page stand there for good"
-    node(site, NAME, "held")
-    assert TOKEN in site.texts(NAME)
 
 
 # -- an object that is made anew -----------------------------------------------------------------------------------
