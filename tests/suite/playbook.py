@@ -27,11 +27,34 @@ from typing import Any, Optional
 
 PROGRAM = Path(sys.executable).with_name("ansible-playbook")
 SERVER = Path(__file__).with_name("playbook_server.py")
-#: What Python and ansible-core read at their start, and what of it they read again in each run. PATH is none of it: a
-#: program is looked for when it is called, and many a test has one in a folder of its own.
+#: What Python and ansible-core read at their start. PATH is none of it: a program is looked for when it is called, and
+#: many a test has one in a folder of its own.
 AT_START = ("ANSIBLE_", "_ANSIBLE_", "PYTHON", "LC_", "LANG", "LD_", "HOME", "NO_COLOR", "TERM")
-OF_A_RUN = ("ANSIBLE_LOCAL_TEMP", "ANSIBLE_REMOTE_TEMP")
-#: Tests of one file use one or two environments; a process for each that ever was would fill the memory.
+#: What of it each run reads again (see playbook_server.become_a_run), so that runs which differ in nothing else share
+#: one import. What ansible-core takes into a class or a function while it is imported may not stand here.
+OF_A_RUN = frozenset(
+    {
+        "ANSIBLE_ACTION_PLUGINS",
+        "ANSIBLE_BECOME_ALLOW_SAME_USER",
+        "ANSIBLE_CALLBACKS_ENABLED",
+        "ANSIBLE_CALLBACK_PLUGINS",
+        "ANSIBLE_CONNECTION_PLUGINS",
+        "ANSIBLE_DEPRECATION_WARNINGS",
+        "ANSIBLE_FORKS",
+        "ANSIBLE_HOST_KEY_CHECKING",
+        "ANSIBLE_INVENTORY_UNPARSED_WARNING",
+        "ANSIBLE_KEEP_REMOTE_FILES",
+        "ANSIBLE_LOCALHOST_WARNING",
+        "ANSIBLE_LOCAL_TEMP",
+        "ANSIBLE_REMOTE_TEMP",
+        "ANSIBLE_SHOW_CUSTOM_STATS",
+        "ANSIBLE_SSH_COMMON_ARGS",
+        "ANSIBLE_STDOUT_CALLBACK",
+        "LC_ALL",
+        "PYTHONPATH",
+    }
+)
+#: Most tests share one environment, and a file may have another; one for each that ever was would fill the memory.
 MOST = 2
 #: Seconds until a run has begun.
 BEGUN = 300
@@ -94,10 +117,10 @@ def _starter(environment: Mapping[str, str]) -> Starter:
     key = json.dumps(sorted(environment.items()))
     if key in _starters and _starters[key].ended():
         _starters.pop(key).close()
-    if key not in _starters:
-        while len(_starters) >= MOST:
-            _starters.pop(next(iter(_starters))).close()
-        _starters[key] = Starter(environment)
+    starter = _starters.pop(key, None)
+    while starter is None and len(_starters) >= MOST:
+        _starters.pop(next(iter(_starters))).close()
+    _starters[key] = starter or Starter(environment)  # the last: the first is the one that nobody has asked for longest
     return _starters[key]
 
 
@@ -127,7 +150,8 @@ def run(
     """
     env = {"ANSIBLE_HOME": _home(), **env}
     lasting = {name: value for name, value in env.items() if name.startswith(AT_START) and name not in OF_A_RUN}
-    asked = {"argv": list(argv), "cwd": str(cwd or Path.cwd()), "env": env}
+    again = sorted(OF_A_RUN & {*env})
+    asked = {"argv": list(argv), "cwd": str(cwd or Path.cwd()), "env": env, "again": again}
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         status = _starter(lasting).run(asked, [out.fileno(), err.fileno()], timeout)
         texts = []

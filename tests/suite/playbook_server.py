@@ -12,6 +12,7 @@ import gc
 import importlib
 import importlib.machinery
 import json
+import locale
 import os
 import shutil
 import signal
@@ -37,6 +38,8 @@ from ansible.plugins import loader  # noqa: E402
 from ansible.utils.collection_loader import _collection_finder  # noqa: E402
 
 LOCAL_TMP = "DEFAULT_LOCAL_TMP"
+#: Settings that each loader of plugins is made with.
+FOLDERS = {f"DEFAULT_{kind.upper()}_PLUGIN_PATH": f"{kind}_loader" for kind in ("action", "callback", "connection")}
 #: Seconds between two looks for a result, as ansible.cfg may say it. With Ansible's own, a thousandth, each second that
 #: a run waits costs 40 ms of CPU, and many runs here wait.
 BETWEEN_LOOKS = 0.01
@@ -111,6 +114,23 @@ def import_once() -> None:
     module_common.zipfile = SimpleNamespace(**{**vars(zipfile), "ZipFile": Compiled})
 
 
+def read_again(names: set[str]) -> None:
+    """The settings that these variables of the environment say. The import has seen none of them."""
+    for setting, about in constants.config.get_configuration_definitions().items():
+        if setting == LOCAL_TMP or any(one["name"] in names for one in about.get("env", ())):
+            told = constants.config.get_config_value(setting, variables=vars(constants))
+            setattr(constants, setting, told)
+            if setting in FOLDERS:
+                search_in(getattr(loader, FOLDERS[setting]), told)
+
+
+def search_in(plugins: Any, folders: list[str]) -> None:
+    """As if it had been made with these, but for the modules that it has read, which are kept by their path."""
+    plugins.config, plugins._paths = folders, None
+    plugins._plugin_path_cache.clear()
+    plugins._searched_paths.clear()
+
+
 def become_a_run(program: str, files: list[int], built: str) -> None:
     """What the interpreter would have found at its start.
 
@@ -129,9 +149,12 @@ def become_a_run(program: str, files: list[int], built: str) -> None:
     os.environ.update(asked["env"])
     tempfile.tempdir = None
     sys.argv = [program, *asked["argv"]]
+    sys.path[:0] = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
+    if "LC_ALL" in asked["again"]:
+        locale.setlocale(locale.LC_ALL, "")
     # Each run has a folder of its own and removes it at its end; that of the import is not this run's to remove.
     atexit.unregister(cleanup_tmp_file)
-    setattr(constants, LOCAL_TMP, constants.config.get_config_value(LOCAL_TMP, variables=vars(constants)))
+    read_again({*asked["again"]})
     os.symlink(built, os.path.join(getattr(constants, LOCAL_TMP), "ansiballz_cache"))
 
 

@@ -65,15 +65,44 @@ def test_one_that_does_not_end_is_killed_and_the_next_one_runs(site: Path) -> No
     assert playbook.run(["-i", "hosts.ini", "play.yml"], env=env, cwd=site).returncode == 0
 
 
-def test_programs_are_those_of_the_runs_own_path_and_cost_no_other_import(site: Path) -> None:
-    task = "{ansible.builtin.debug: {msg: \"{{ lookup('pipe', 'who') }}\"}}"
+CALLBACK = """
+from ansible.plugins.callback.default import CallbackModule as Default
+from whose import NAME
+DOCUMENTATION = "{name: told, extends_documentation_fragment: [default_callback]}"
+class CallbackModule(Default):
+    CALLBACK_NAME = "told"
+    def v2_playbook_on_start(self, playbook):
+        self._display.display(f"{__file__} told {NAME}")
+"""
+
+
+def test_programs_plugins_and_settings_are_those_of_the_run_and_cost_no_other_import(site: Path) -> None:
+    task = "{ansible.builtin.debug: {msg: \"{{ lookup('pipe', 'who') }}, {{ ansible_forks }} forks\"}}"
     play = f"- hosts: localhost\n  gather_facts: false\n  tasks: [{task}]\n"
     (site / "who.yml").write_text(play, encoding="utf-8")
     playbook.close()  # whatever earlier tests have begun
-    for name in ("alice", "bob"):
-        (site / name).mkdir()
-        (site / name / "who").write_text(f"#!/bin/sh\necho {name} is here\n", encoding="utf-8")
-        (site / name / "who").chmod(0o755)
-        env = {**environment(site, "yes"), "PATH": f"{site / name}:{os.environ['PATH']}"}
-        assert f"{name} is here" in playbook.run(["who.yml"], env=env, cwd=site).stdout
+    for forks, name in enumerate(("alice", "bob"), start=7):
+        own = site / name
+        for file, text in {
+            "who": f"#!/bin/sh\necho {name} is here\n",
+            "told.py": CALLBACK,
+            "whose.py": f"NAME = '{name}'\n",
+        }.items():
+            own.mkdir(exist_ok=True)
+            (own / file).write_text(text, encoding="utf-8")
+            (own / file).chmod(0o755)
+        settings = {"STDOUT_CALLBACK": "told", "CALLBACK_PLUGINS": str(own), "FORKS": str(forks)}
+        warns = {"LOCALHOST_WARNING": str(name == "bob"), "INVENTORY_UNPARSED_WARNING": "False"}
+        env = {
+            **environment(site, "yes"),
+            **{f"ANSIBLE_{key}": value for key, value in {**settings, **warns}.items()},
+            "PATH": f"{own}:{os.environ['PATH']}",
+            "PYTHONPATH": str(own),
+        }
+        done = playbook.run(["who.yml"], env=env, cwd=site)
+        assert f"{name} is here, {forks} forks" in done.stdout, done
+        assert f"{own}/told.py told {name}" in done.stdout, done
+        assert ("implicit localhost" in done.stderr) == (name == "bob"), done
+    done = playbook.run(["who.yml"], env={**environment(site, "yes"), "PATH": f"{own}:{os.environ['PATH']}"}, cwd=site)
+    assert "bob is here, 5 forks" in done.stdout and "told" not in done.stdout, done
     assert len(playbook._starters) == 1
