@@ -81,6 +81,7 @@ class Nodes:
             **{key: value for key, value in os.environ.items() if not key.startswith(("ANSIBLE_", "SLURM_"))},
             "PATH": f"{self.folder / 'bin'}:{os.environ['PATH']}",
             "ANSIBLE_COLLECTIONS_PATH": str(CHECKOUT / "build" / "collections"),
+            "ANSIBLE_ACTION_PLUGINS": str(CHECKOUT / "tests" / "contract" / "action"),
             "ANSIBLE_LOCAL_TEMP": str(self.folder / "home"), "XDG_STATE_HOME": str(self.folder / "state"),
             **self.settings,
         }  # fmt: skip

@@ -16,6 +16,7 @@ from typing import Any
 
 import yaml
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._in_force import profile_of
+from ansible_collections.gpufleet.baremetal.tests.contract.action.gates_have_looked import looked
 from suite import playbook
 
 CHECKOUT = Path(__file__).resolve().parents[3]
@@ -37,17 +38,6 @@ SKU = "h100-sxm-8"
 PROFILE = profile_of({"sku": SKU}).digest
 #: What the roles ask of both gates.
 QUESTION = {"level": 3, "tests": ["memory", "software"], "window": "imaging", "profile": PROFILE}
-#: Writes gates' verdicts as the gates do: only verbs can, and there is no GPU here.
-GATES = """
-import json, sys
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event
-url, serial, verdict, *names = sys.argv[1:]
-with Ledger(url) as ledger:
-    node = ledger.identify("x", aliases=[("serial", serial)])
-    looked = {**json.loads(verdict), **ledger.moment().as_data()}
-    ledger.append("gates", [(node, Event("verdict", name, {**looked, "gate": name})) for name in names])
-"""
 
 
 class Site:
@@ -104,6 +94,7 @@ class Site:
             **os.environ,
             "ANSIBLE_COLLECTIONS_PATH": str(CHECKOUT / "build" / "collections"),
             "ANSIBLE_STDOUT_CALLBACK": "trust_json",
+            "ANSIBLE_ACTION_PLUGINS": str(here.parents[1] / "action"),
             "ANSIBLE_CALLBACK_PLUGINS": str(here.with_name("callback")),
             "ANSIBLE_CONNECTION_PLUGINS": str(here.with_name("connection")),
             "ANSIBLE_LOCAL_TEMP": str(self.temporary / "home"),
@@ -129,19 +120,21 @@ class Site:
         self, *names: str, serial: str = "GF0001", verdict: str = "pass", silent: bool = False, **asked: Any
     ) -> None:
         """silent: as a release wrote them that did not say what was asked."""
-        argv = self._looks(*names, serial=serial, verdict=verdict, silent=silent, **asked)
-        subprocess.run(argv, check=True, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
+        looked(**self._looks(*names, serial=serial, verdict=verdict, silent=silent, **asked))
 
     def looks(self, *names: str) -> dict[str, Any]:
         """The same as a task among others: a gate counts that looked after image_verify."""
-        argv = self._looks(*names, serial="GF0001", verdict="pass", silent=False)
-        return {"ansible.builtin.command": {"argv": argv}, "environment": {"PYTHONPATH": os.pathsep.join(sys.path)}}
+        return {"gates_have_looked": self._looks(*names, serial="GF0001", verdict="pass", silent=False)}
 
-    def _looks(self, *names: str, serial: str, verdict: str, silent: bool, **asked: Any) -> list[str]:
+    def _looks(self, *names: str, serial: str, verdict: str, silent: bool, **asked: Any) -> dict[str, Any]:
         judged = {"profile": {"sku": SKU, "digest": PROFILE}, "asked": {**QUESTION, **asked}}
         told = {key: value for key, value in judged.items() if not (silent and key == "asked")}
-        text = json.dumps({**VERDICT, "verdict": verdict, **told})
-        return [sys.executable, "-c", GATES, self.url, serial, text, *names]
+        return {
+            "url": self.url,
+            "serial": serial,
+            "verdict": {**VERDICT, "verdict": verdict, **told},
+            "names": [*names],
+        }
 
 
 ARTIFACT: dict[str, Any] = {"gpufleet.baremetal.image_verify": {"mode": "artifact"}}
