@@ -69,9 +69,19 @@ def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
                 raise
         return made[kind]
 
+    find.made = made  # type: ignore[attr-defined]
     yield find
     for one in made.values():
         one.close()
+
+
+@pytest.fixture(autouse=True)
+def _its_nodes_end_with_it(started: Any) -> Iterator[None]:
+    """A listing carries all nodes that there are: those of all tests before would be most of what Ironic does."""
+    newest = {kind: one.newest() for kind, one in started.made.items()}
+    yield
+    for kind, one in started.made.items():
+        one.forget_since(newest.get(kind, 0))
 
 
 @pytest.fixture(scope="session")

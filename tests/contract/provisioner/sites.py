@@ -96,6 +96,13 @@ class Site:
             if undo is not None:
                 undo()
 
+    def newest(self) -> int:
+        """The number of the node that was made last, where nodes have one and many of them cost."""
+        return 0
+
+    def forget_since(self, number: int) -> None:
+        """The nodes that came after this one are gone, whatever state they are in."""
+
     @property
     def driver(self) -> type[Driver]:
         found: type[Driver] = registry.DRIVERS[self.name].reached_by(self.connection())
