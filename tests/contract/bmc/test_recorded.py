@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import tarfile
 from pathlib import Path
@@ -47,8 +48,10 @@ WRITTEN_AT = {
 }
 
 
+@functools.cache
 def resources(path: Path) -> dict[str, bytes]:
-    """What the driver could ask for, by its URI; logs and telemetry, most of a tree, are left in the archive."""
+    """What the driver could ask for, by its URI; logs and telemetry, most of a tree, are left in the archive. Unpacked
+    once for all tests, which change nothing in it."""
     found = {}
     with tarfile.open(path) as archive:
         for member in archive:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import tarfile
 from pathlib import Path
@@ -70,6 +71,7 @@ class Asked(Recording):
         return super().request(link, method, target, body, headers)
 
 
+@functools.cache
 def resources(path: Path) -> dict[str, bytes]:
     """With the entries of logs, each log's in one answer; those by themselves are left in the archive."""
     found = {}
