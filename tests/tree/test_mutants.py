@@ -186,6 +186,8 @@ def test_t1_a_page_that_was_written_is_in_order():
         ("| one | 2 | 1 |", "| one | 2 | 2 |", "do not add up"),
         ("- one: c (plugins/one.py): survived: it is all the same\n", "", "1 of one were not noticed, and 0 are named"),
         ("it is all the same", page.NOBODY, "one: c (plugins/one.py): survived: mend its test"),
+        ("it is all the same", "its test does not see it yet", "one: c (plugins/one.py): survived: mend its test"),
+        ("it is all the same", "odd; nobody has looked why", "one: c (plugins/one.py): survived: mend its test"),
         (f"{page.stamp(RUN[0][0])}", "", "counts other entries than it says were asked"),
     ],
 )
