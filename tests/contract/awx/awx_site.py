@@ -15,7 +15,7 @@ from typing import Any
 
 import yaml
 from awx_server.server import AwxServer
-from suite import playbook
+from suite import interpreter, playbook
 
 ROOT = Path(__file__).resolve().parents[3]
 #: `make setup` puts it there.
@@ -56,8 +56,8 @@ def setup(awx: AwxServer, *more: str, **site: Any) -> subprocess.CompletedProces
         "SSL_CERT_FILE": os.devnull,
         "SSL_CERT_DIR": os.devnull,
     }
-    argv = ["gpufleet.baremetal.awx_setup", "-e", json.dumps({**SITE, **site}), *more]
-    return playbook.run(argv, {**os.environ, **settings}, timeout=600)
+    said = json.dumps({**SITE, "ansible_python_interpreter": interpreter.forking(), **site})
+    return playbook.run(["gpufleet.baremetal.awx_setup", "-e", said, *more], {**os.environ, **settings}, timeout=600)
 
 
 def changed(done: subprocess.CompletedProcess[str]) -> int:

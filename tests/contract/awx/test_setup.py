@@ -33,7 +33,7 @@ def awx() -> Iterator[AwxServer]:
 
 
 def test_check_mode_on_an_empty_controller_foretells_and_writes_nothing(awx: AwxServer) -> None:
-    done = setup(awx, "--check")
+    done = setup(awx, "--check", ansible_python_interpreter="{{ ansible_playbook_python }}")
     assert changed(done) > 0 and wrote(awx) == []
     made = "GPU preflight, GPU day 0, Recycle GPU nodes, GPU day 2 in waves, GPU day 2 of named nodes"
     made += ", GPU image in waves"
