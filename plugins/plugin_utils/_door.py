@@ -51,6 +51,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.redact 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._moment import Moment
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import names as provisioners
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ways import powerless
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler import names as schedulers
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._together import Peers
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Event, Result
@@ -361,7 +362,7 @@ class VerbAction(Shipping):
     def _power_owner(self) -> str:
         """The provisioner that switches this node's power itself, by the way it is asked, if there is one."""
         name = str(self.host_var("gpufleet_provisioner") or "")
-        return "" if provisioners.powerless(name, self.host_var("gpufleet_provisioner_url")) else name
+        return "" if powerless(name, moves.named(self.host_var)["url"]) else name
 
     def _record(self, result: dict[str, Any]) -> None:
         """Write the verb's events, and one outcome where it wrote; nothing at all in check mode."""

@@ -26,7 +26,7 @@ sys.stdout.write(out)
 sys.stderr.write(err)
 sys.exit(code)
 """
-_RELOAD = "ERROR: failed to reload warewulfd: exit status 1\n"
+RELOAD = "ERROR: failed to reload warewulfd: exit status 1\n"
 
 Said = tuple[int, str, str]
 
@@ -115,7 +115,7 @@ def _import(server: Any, argv: list[str]) -> Said:
     server.config.images[name] = {**found, "buildtime": 0, "size": 0}
     if "--build" in options:
         server.build_image(name)
-    return (0, f"Building image: {name}\n", "") if server.host.systemd else (255, "", _RELOAD)
+    return (0, f"Building image: {name}\n", "") if server.host.systemd else (255, "", RELOAD)
 
 
 _COMMANDS: Mapping[str, Callable[[Any, list[str]], Said]] = {

@@ -50,17 +50,6 @@ POWERLESS: set[str] = {"bcm", "pxe", "warewulf"}
 #: Those that boot no machine where they are asked by a web service, and do where they are asked by commands.
 POWERLESS_BY_SERVICE: set[str] = {"xcat"}
 
-
-def powerless(name: str, url: object) -> bool:
-    """Does this provisioner, asked at this address, leave it to others to boot a machine?"""
-    return name in POWERLESS or (name in POWERLESS_BY_SERVICE and by_service(url))
-
-
-def by_service(url: object) -> bool:
-    """Is this the address of a service, and no folder of commands?"""
-    return "://" in str(url or "")
-
-
 #: Those that may lose one of two writes that come at once: whoever writes waits for his turn.
 SERIAL: set[str] = {"bcm", "pxe", "warewulf", "xcat"}
 #: Those that keep no hold of ours: nobody is advised to set their maintenance first.

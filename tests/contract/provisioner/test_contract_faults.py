@@ -23,7 +23,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     NotOurs,
     Unreachable,
 )
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import names
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import names, ways
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.watch import watch
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
 from calls import Killed, Line, await_all, deployed, lead, ready, watch_all
@@ -350,7 +350,7 @@ def test_whether_a_machine_must_be_booted_by_others_is_declared(site: Any) -> No
 
 def test_who_owns_no_power_stands_in_the_list_of_names(site: Any) -> None:
     """The BMC's verbs read it there: they import no driver."""
-    powerless = names.powerless(site.name, site.connection().get("provisioner_url"))
+    powerless = ways.powerless(site.name, site.connection().get("provisioner_url"))
     assert powerless == (not site.driver.owns_power) and site.name in names.DRIVERS
     assert (site.name in names.NO_MAINTENANCE) == (not site.driver.holds)
     assert names.STATELESS.get(site.name, ()) == site.driver.stateless

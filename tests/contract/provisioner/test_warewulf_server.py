@@ -5,15 +5,19 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
+import subprocess
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
 import requests
 from recorded import demanded
+from warewulf_server import wwctl
 from warewulf_server.server import Config, WarewulfServer, image
 
 MACS = ("02:00:00:00:00:01", "02:00:00:00:00:02")
@@ -244,3 +248,27 @@ def test_files_of_overlays_and_their_traps(server: WarewulfServer) -> None:
     assert requests.get(f"{url}/ours/file?path=/nosuch", auth=login, timeout=10).status_code == 500
     assert not requests.get(f"{url}/hosts", auth=login, timeout=10).json()["site"]
     assert put("hosts", "/etc/x").json() == {"files": ["/etc/issue.ww", "/etc/x"], "site": True}, "a copy of it"
+
+
+def test_its_command_fails_after_a_write_as_the_real_one_did(server: WarewulfServer, tmp_path: Path) -> None:
+    """Where no service can be restarted: what it wrote is written, and it exits with 255."""
+    program = server.host.installed(server.url, tmp_path)
+
+    def run(*argv: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run([str(program), *argv], capture_output=True, text=True, timeout=30, check=False)
+
+    told = demanded("provisioners/warewulf").joinpath("wwctl_4.7.0_measured.txt").read_text("utf-8")
+    assert f"{wwctl.RELOAD}  rc=255" in told
+    archive = tmp_path / "a.tar"
+    archive.write_bytes(b"a")
+    server.host.archives[hashlib.sha256(b"a").hexdigest()] = image()
+    server.host.systemd = False
+    first, again = (run("image", "import", str(archive), "u26") for _time in range(2))
+    assert (first.returncode, first.stderr) == (255, wwctl.RELOAD) and "u26" in server.config.images
+    assert again.returncode == 255 and "image name exists" in again.stderr
+    server.host.template = "static"
+    assert run("configure", "dhcp").returncode == 255 and MACS[0] in server.host.dhcp_conf.read_text()
+    assert run("power", "on").returncode == 255, "which it is never asked for"
+    server.host.enabled = False
+    off = run("configure", "dhcp")
+    assert (off.returncode, off.stdout) == (0, "") and off.stderr.startswith("WARN")

@@ -16,7 +16,7 @@ from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _deployment as deployment
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import FleetError
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import names
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import ways
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import (
     READY,
     Changes,
@@ -52,7 +52,7 @@ class XcatDriver(XcatOrders):
 
     @classmethod
     def reached_by(cls, params: Mapping[str, Any]) -> type[XcatDriver]:
-        return XcatServiceDriver if names.by_service(params.get("provisioner_url")) else cls
+        return XcatServiceDriver if ways.by_service(params.get("provisioner_url")) else cls
 
     # -- the record --------------------------------------------------------------------------------------------
 

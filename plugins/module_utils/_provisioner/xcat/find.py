@@ -15,7 +15,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     WrongMachine,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import many, names
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import many, ways
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import (
     ABSENT,
     OTHER,
@@ -43,7 +43,7 @@ class XcatReader(Driver):
 
     def __init__(self, params: Mapping[str, Any], ctx: Context) -> None:
         super().__init__(ctx)
-        self.cli = (Web if names.by_service(params.get("provisioner_url")) else Cli)(params, self)
+        self.cli = (Web if ways.by_service(params.get("provisioner_url")) else Cli)(params, self)
         self.needs = Needs(self.cli)
         self.cards = Cards(self.cli, str(params.get("run_cache") or ""))
 
