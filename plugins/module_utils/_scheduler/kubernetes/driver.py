@@ -49,11 +49,11 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.kube
     Claim,
     Pod,
     Policy,
-    Slurmd,
     by_node,
     claim,
     left_over,
     pod,
+    runs_slurmd,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.kubernetes.record import (
     Record,
@@ -285,7 +285,7 @@ class Kubernetes(Scheduler):
     # -- writing -----------------------------------------------------------------------------------------------
 
     def hold_request(self, view: NodeView, token: str, kind: str) -> str:
-        told = ", which Slinky is told the reason of" if _runs_slurmd(view) else ""
+        told = ", which Slinky is told the reason of" if runs_slurmd(view.work) else ""
         mark = f"taint {spelled(taint_of(token))}, annotation {HOLD}: {token}, and a cordon{told}"
         return f"PATCH {self.address}{_NODES}/{view.name}: {mark}"
 
@@ -295,7 +295,7 @@ class Kubernetes(Scheduler):
     def _hold(self, view: NodeView, found: Optional[Record], token: str) -> None:
         record = self._unchanged(view, found)
         taints = [*without_ours(record.taints), taint_of(token)]
-        marks = {HOLD: token, **record.marks.for_slinky(token, _runs_slurmd(view))}
+        marks = {HOLD: token, **record.marks.for_slinky(token, runs_slurmd(view.work))}
         self._patch(view, marks, {"taints": taints, "unschedulable": True})
 
     def resume_request(self, view: NodeView) -> str:
@@ -309,7 +309,7 @@ class Kubernetes(Scheduler):
         spec: dict[str, Any] = {"taints": without_ours(record.taints) or None}
         if record.marks.cordon_is_its:
             spec["unschedulable"] = None
-        self._patch(view, {HOLD: None, **record.marks.for_slinky("", _runs_slurmd(view))}, spec)
+        self._patch(view, {HOLD: None, **record.marks.for_slinky("", runs_slurmd(view.work))}, spec)
 
     def hold_each(
         self, due: Sequence[tuple[NodeView, str, str]], still: Still = lambda name: None
@@ -390,10 +390,6 @@ class Kubernetes(Scheduler):
             trouble = next((one for one in its if isinstance(one, FleetError)), None)
             told[view.name] = trouble or [one for one in its if isinstance(one, Refusal)]
         return told
-
-
-def _runs_slurmd(view: NodeView) -> bool:
-    return any(isinstance(one, Slurmd) for one in view.work)
 
 
 def _due(work: Iterable[Work]) -> list[Work]:

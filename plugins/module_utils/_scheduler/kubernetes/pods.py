@@ -117,6 +117,10 @@ def _is_slurmd(raw: Mapping[str, Any]) -> bool:
     return owner.get("kind") == kind and str(owner.get("apiVersion")).startswith(group)
 
 
+def runs_slurmd(work: Iterable[Work]) -> bool:
+    return any(isinstance(one, Slurmd) for one in work)
+
+
 def _undrained(raw: Mapping[str, Any]) -> str:
     """As slurm-operator says it of the Slurm node: what it does not say is not so."""
     told = [str(one.get("type")) for one in rows(raw, "status", "conditions") if one.get("status") == "True"]
