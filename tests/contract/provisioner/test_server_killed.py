@@ -20,7 +20,7 @@ from calls import lead, ready, watch_all
 from contract.proxy import DROP
 from maas_server.server import MaasServer
 from service_sites import MaasSite
-from test_xcatws import XcatwsSite
+from xcat_commands.service import XcatwsSite
 from xcat_commands.site import XcatSite
 
 
