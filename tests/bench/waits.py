@@ -30,15 +30,15 @@ sys.path[:0] = [str(ROOT / "tests" / "contract" / "provisioner"), str(ROOT / "te
 import calls  # noqa: E402
 import conftest  # noqa: E402
 import ironic_server  # noqa: E402
-import test_xcatws  # noqa: E402
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.xcat import web  # noqa: E402
+from xcat_commands.service import XcatwsSite  # noqa: E402
 
 OUT = ROOT / "build" / "bench" / "waits.json"
 #: system -> nodes of one request, where its API takes no more; and how many requests may be under way.
 BLOCKS = {"maas": 50, "xcatws": web.ADDRESS // 11}  # names of ten letters
 IN_FLIGHT = 4
 SYSTEMS: dict[str, Any] = {one.name: one for one in (*conftest.COMMANDS, *conftest.SHIPPED)}
-SYSTEMS["xcatws"] = test_xcatws.XcatwsSite
+SYSTEMS["xcatws"] = XcatwsSite
 
 
 class Poll(NamedTuple):

@@ -58,9 +58,9 @@ class Reader:
     def _installs(self, _artifact: str) -> None:
         """By the README's own command."""
         line = blocks(README)[2].commands.splitlines()[0]
-        env = {**lab.clean_env(), **self._env, "PATH": f"{lab.BIN}:{os.environ['PATH']}"}
+        env = _readers_own({**lab.clean_env(), **self._env, "PATH": f"{lab.BIN}:{os.environ['PATH']}"})
         told = subprocess.run(shlex.split(line), cwd=self.folder, env=env, capture_output=True, text=True, check=False)
-        assert told.returncode == 0, told.stdout + told.stderr
+        assert told.returncode == 0 and "was installed successfully" in told.stdout, told.stdout + told.stderr
 
     def _writes(self) -> None:
         block = blocks(README)
@@ -79,8 +79,13 @@ class Reader:
         assert words[0] == _TYPED.strip(), line
         own = {**self._env, **(env or {})}
         _argv, settings, _label = lab._asked(words[1].rpartition(".")[2], (), "inventory", "", own, "")
-        done = playbook.run(words[1:], env=settings, cwd=self.folder, timeout=lab.LIMIT_SECONDS)
+        done = playbook.run(words[1:], env=_readers_own(settings), cwd=self.folder, timeout=lab.LIMIT_SECONDS)
         return lab._ended(done.returncode, done.stderr + done.stdout, begun, settings)
+
+
+def _readers_own(settings: dict[str, str]) -> dict[str, str]:
+    """A reader has no checkout on Python's path, where ansible-galaxy would find the collection installed already."""
+    return {name: value for name, value in settings.items() if name != "PYTHONPATH"}
 
 
 def _servers(printed: str) -> str:
