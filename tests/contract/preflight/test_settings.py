@@ -201,7 +201,7 @@ def test_u2_a_ledger_of_an_older_release_stops_no_run(site: SoundSite) -> None:
     file = site.folder / "ledger.sqlite"
     Ledger(f"sqlite:///{file}").close()
     with contextlib.closing(sqlite3.connect(file)) as older:
-        older.executescript("DROP TABLE upkeep; DELETE FROM schema_version WHERE version = 4")
+        older.executescript("DROP TABLE turns; DROP TABLE upkeep; DELETE FROM schema_version WHERE version >= 4")
     site.shared["gpufleet_ledger_url"] = f"sqlite:///{file}"
     before = file.read_bytes()
     [cause] = site.told(*LOOKS)
