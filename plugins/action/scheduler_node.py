@@ -57,8 +57,8 @@ class ActionModule(ForAll):
 
     @classmethod
     def at_once(cls, told: Callable[[str], str]) -> int:
-        by_command = told(names.OPTION) == "slurm" and not told("scheduler_url")
-        return cls._ASK_AT_ONCE if by_command or told("state") == "present" else cls.AT_ONCE
+        in_one = told(names.OPTION) == "slurm" or told("state") == "present"
+        return cls._ASK_AT_ONCE if in_one else cls.AT_ONCE
 
     def writes(self, params: Mapping[str, Any]) -> bool:
         return params["state"] != "present"
