@@ -188,8 +188,9 @@ options:
       - For Warewulf also C(system_overlays), C(runtime_overlays) and C(kernel_args), lists of the node's own that stand
         after those of its profiles, with C(kernel_version); C(ipmi), C(disks) and C(filesystems), mappings as
         Warewulf's API spells them. C(login) in C(ipmi), which is true or not, writes O(bmc_username) and
-        O(bmc_password) there too, that one as O(update_password) says. Fields, disks and filesystems that are not named
-        stay as they are.
+        O(bmc_password) there too, that one as O(update_password) says; it is refused without C(password_in_overlays),
+        which is true where each node, and whoever reaches Warewulf's port, may have them, since Warewulf's own overlay
+        C(wwinit) hands them out. Fields, disks and filesystems that are not named stay as they are.
       - For Warewulf also what nodes share, C(profile_fields), by a profile's name its fields, and C(overlay_files), by
         an overlay's name the path and the content of its files. A profile or an overlay that somebody else has made, or
         that was changed since it was written from here, is replaced only with O(force_reason). And C(configure), a list

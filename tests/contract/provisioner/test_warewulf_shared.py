@@ -104,7 +104,8 @@ def test_a_deployment_keeps_its_mark_among_the_arguments_that_a_site_says(site: 
 
 def test_the_login_of_the_bmc_goes_there_where_a_site_says_so_and_is_shown_nowhere(site: Any) -> None:
     bmc = {"bmc_username": "root", "bmc_password": "bmc-S3cret-pw"}
-    options = with_driver(site, {"ipmi": {"ipaddr": "10.9.0.1", "login": True}}, **bmc)
+    driver = {"ipmi": {"ipaddr": "10.9.0.1", "login": True}, "password_in_overlays": True}
+    options = with_driver(site, driver, **bmc)
     line = Line()
     told = [lead(options, "ready", line=line)]
     assert own(site, options)["ipmi"] == {"ipaddr": "10.9.0.1", "username": "root", "password": "bmc-S3cret-pw"}
@@ -116,6 +117,19 @@ def test_the_login_of_the_bmc_goes_there_where_a_site_says_so_and_is_shown_nowhe
     assert "S3cret" not in str(told) + str(line.writes)
     with pytest.raises(ConfigError, match="gpufleet_bmc_password"):
         lead({**options, "bmc_password": ""}, "enrolled")
+
+
+@pytest.mark.parametrize("said", [{}, {"password_in_overlays": "true"}])
+def test_a_login_that_each_node_would_get_in_its_overlays_needs_the_sites_word(site: Any, said: Any) -> None:
+    """Warewulf's own overlay renders it to a node, and its server to whoever asks for that node's."""
+    bmc = {"bmc_username": "root", "bmc_password": "bmc-S3cret-pw"}
+    options = with_driver(site, {"ipmi": {"ipaddr": "10.9.0.1", "login": True}, **said}, **bmc)
+    with pytest.raises(ConfigError, match="password_in_overlays: true") as refused:
+        lead(options, "ready")
+    assert site.faults.writes == [] and "S3cret" not in str(refused.value)
+    assert options["name"] not in site.server.conf.load()["nodes"]
+    without = {**options, "driver": {"warewulf": {"ipmi": {"ipaddr": "10.9.0.1"}}}}
+    assert lead(without, "ready")["changed"] and own(site, options)["ipmi"] == {"ipaddr": "10.9.0.1"}
 
 
 def test_what_wipes_a_disk_of_a_node_in_service_with_its_next_boot_needs_a_permit(site: Any) -> None:

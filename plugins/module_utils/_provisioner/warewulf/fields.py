@@ -34,6 +34,10 @@ PASSWORD: Path = ("ipmi", "password")
 MASK = "********"
 #: Says that the BMC's login is written as well, which the host's own variables have.
 LOGIN = "login"
+#: By which a site takes it that a node's overlays have that login. Warewulf's own ``wwinit`` renders it into
+#: ``/warewulf/config`` (``config.ww``), and whoever reaches the server's port,
+#: such as the root of a tenant, gets the overlays of each node.
+IN_OVERLAYS = "password_in_overlays"
 
 _PARTITION: Any = dict.fromkeys(
     (
@@ -55,7 +59,7 @@ _WHOLE = ("disks", "filesystems")
 #: What a node's next boot takes from its disks.
 _WIPES = frozenset({"wipe_table", "wipe_partition_entry", "wipe_filesystem"})
 
-KNOWN = frozenset({*LISTS, *MAPS, VERSION})
+KNOWN = frozenset({*LISTS, *MAPS, VERSION, IN_OVERLAYS})
 
 
 def check(extras: Mapping[str, Any], node: str) -> None:
@@ -72,12 +76,28 @@ def check(extras: Mapping[str, Any], node: str) -> None:
                 wanted=", ".join(sorted(known.get("*", known))) + (hint if key == "ipmi" else ""),
                 do=f"correct {key} in driver",
             )
+    _demand_taken(extras, node)
     if ours(extras.get("kernel_args")):
         raise ConfigError(
             "kernel_args holds the mark of a deployment, which an order alone gives",
             node=node,
             seen=", ".join(ours(extras["kernel_args"])),
             do="take it out of kernel_args in driver",
+        )
+
+
+def _demand_taken(extras: Mapping[str, Any], node: str) -> None:
+    """:raises ConfigError: where the BMC's login would come into overlays, and the site has not said that it may."""
+    if (extras.get("ipmi") or {}).get(LOGIN) and extras.get(IN_OVERLAYS) is not True:
+        raise ConfigError(
+            "Warewulf gives the BMC's login to the node, in its overlays, and to whoever reaches the server's port",
+            node=node,
+            wanted=f"{IN_OVERLAYS}: true in the option driver (enroll_driver), where all who have root on a node, or"
+            " reach that port, may have the logins of all BMCs",
+            seen=f"{LOGIN} in ipmi",
+            do=f"leave {LOGIN} out of ipmi in driver, since BMCs are asked here without Warewulf; where a record has"
+            " the login already, take it out there, build the overlays anew, and change the BMC's password. Nothing was"
+            " changed",
         )
 
 
