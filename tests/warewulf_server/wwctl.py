@@ -19,11 +19,14 @@ from .conf import with_profiles
 
 #: It asks for its state where the server's process has it.
 _PROGRAM = """#!{python} -SE
-import json, sys, urllib.request
+import json, os, sys, urllib.request
 asked = urllib.request.Request("{url}/wwctl", json.dumps(sys.argv[1:]).encode(), method="POST")
 code, out, err = json.load(urllib.request.urlopen(asked, timeout=30))
 sys.stdout.write(out)
 sys.stderr.write(err)
+sys.stderr.flush()
+if code < 0:
+    os.kill(os.getpid(), -code)
 sys.exit(code)
 """
 RELOAD = "ERROR: failed to reload warewulfd: exit status 1\n"
@@ -44,6 +47,8 @@ class Host:
     #: Digest of an archive that lies there: the image that is imported of it, and of which imports nothing comes whole.
     archives: dict[str, dict[str, Any]] = field(default_factory=dict)
     breaks: bool = False
+    #: How an import ends midway: its status, a signal where that is negative, and its last words. A part stays there.
+    dies: Optional[tuple[int, str]] = None
     ran: list[list[str]] = field(default_factory=list)
 
     def installed(self, url: str, folder: Path) -> Path:
@@ -113,6 +118,9 @@ def _import(server: Any, argv: list[str]) -> Said:
     if found is None or server.host.breaks:
         return 255, "", "ERROR: could not import image: unexpected EOF\n"
     server.config.images[name] = {**found, "buildtime": 0, "size": 0}
+    if server.host.dies is not None:
+        code, words = server.host.dies
+        return code, "", words
     if "--build" in options:
         server.build_image(name)
     return (0, f"Building image: {name}\n", "") if server.host.systemd else (255, "", RELOAD)

@@ -14,6 +14,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import image as images
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
 from warewulf_server.server import image as an_image
+from warewulf_server.wwctl import RELOAD
 
 
 def bring(site: Any, image: dict[str, Any], **more: Any) -> dict[str, Any]:
@@ -99,7 +100,7 @@ def archived(site: Any, folder: Path, **found: Any) -> tuple[dict[str, Any], dic
 def test_an_archive_is_imported_by_wwctl_and_gets_its_name_once_it_is_whole(
     warewulf_site: Any, tmp_path: Path, systemd: bool
 ) -> None:
-    """Its exit status is not believed: it is 255 where nothing but a reload has failed."""
+    """It exits with 255 as well where nothing but a reload has failed."""
     image, driver, archive = archived(warewulf_site, tmp_path)
     warewulf_site.server.host.systemd, warewulf_site.server.host.ran = systemd, []
     assert bring(warewulf_site, image, driver=driver)["changed"]
@@ -130,3 +131,33 @@ def test_an_archive_that_does_not_come_whole_is_no_image(warewulf_site: Any, tmp
         bring(warewulf_site, image, driver=driver)
     warewulf_site.server.host.breaks = False
     assert image["named"] not in warewulf_site.server.config.images
+
+
+@pytest.mark.parametrize(
+    "ends",
+    [
+        (-9, ""),  # killed for memory
+        (137, "Killed"),
+        (2, "panic: runtime error: index out of range\n\ngoroutine 1 [running]:\n"),
+        (255, ""),
+        (255, "ERROR: could not build image: no space left on device\n"),
+        (255, "ERROR: could not write: no space left on device\n" + RELOAD),
+        (1, RELOAD),
+    ],
+    ids=["killed", "killed in a shell", "panic", "no word", "another error", "two errors", "another status"],
+)
+def test_an_import_that_ended_midway_gets_no_name(warewulf_site: Any, tmp_path: Path, ends: tuple[int, str]) -> None:
+    """What it has left has a kernel, and builds."""
+    image, driver, _archive = archived(warewulf_site, tmp_path)
+    host = warewulf_site.server.host
+    host.systemd, host.ran, host.dies = True, [], ends
+    try:
+        with pytest.raises(Refused, match=f"exit status {ends[0]}") as refused:
+            bring(warewulf_site, image, driver=driver)
+    finally:
+        host.dies = None
+    part = host.ran[-1][3]
+    assert f"wwctl image delete {part}" in str(refused.value)
+    assert warewulf_site.server.config.images[part]["kernels"] and warewulf_site.faults.writes == []
+    assert image["named"] not in warewulf_site.server.config.images
+    assert bring(warewulf_site, image, driver=driver)["changed"], "what it has left is in nobody's way"
