@@ -21,6 +21,7 @@ options:
         on O(provisioner_login_host), V(/opt/xcat), or its web service, V(https://mn.example.com/xcatws); for BCM the
         path of its cmsh there, V(/cm/local/apps/cmd/bin/cmsh); with C(pxe) the command that the role C(netboot)
         installs there, V(/usr/local/bin/gpufleet-netboot).
+      - For Warewulf and xCAT's web service it is C(https), unless it is one of this machine itself.
       - Taken from the host variable C(gpufleet_provisioner_url).
     type: str
   provisioner_username:

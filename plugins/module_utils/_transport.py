@@ -24,6 +24,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils import _tls as 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
     AuthFailed,
     BadAnswer,
+    ConfigError,
     FleetError,
     Refused,
     Unreachable,
@@ -81,6 +82,11 @@ def is_here(address: str) -> bool:
     return host == "localhost"
 
 
+def in_clear(address: str) -> bool:
+    """Does what is sent there cross a network without TLS?"""
+    return urlsplit(address).scheme != "https" and not is_here(address)
+
+
 def known_as(address: str) -> str:
     """An address without a login, and with whose it is where each machine calls itself so: what it is told apart by."""
     parts = urlsplit(address)
@@ -136,6 +142,17 @@ class Peer:
         """
         tls.demand_url(address, self.setting)
         return tls.authorities(path, setting)
+
+    def demand_tls(self, address: str) -> None:
+        """:raises ConfigError: where the login, and all that goes with it, would cross a network in clear."""
+        if in_clear(address):
+            raise ConfigError(
+                f"a login would go to {self.name} in clear",
+                address=address,
+                wanted="an address with https://, or one of this machine itself",
+                do=f"put TLS before it, and write https:// into {self.setting}; or lead a tunnel there, for instance of"
+                " SSH, and write http://localhost and its port",
+            )
 
     def silent(self, address: str, cause: Any, *, slow: float = 0.0) -> Unreachable:
         """No answer came. slow: the seconds after which it was given up; 0 where it failed at once."""

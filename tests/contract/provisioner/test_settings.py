@@ -65,6 +65,15 @@ def test_u8_an_address_that_is_none_is_a_setting_and_not_waited_for(
     assert told.value.seen == url
 
 
+@pytest.mark.parametrize("driver", ["warewulf", "xcat"])
+@pytest.mark.parametrize("url", ["http://mn.invalid:9873/x", "HTTP://mn.invalid/x", "http://localhost@mn.invalid/x"])
+def test_a_login_goes_nowhere_in_clear(driver: str, url: str) -> None:
+    """Passwords of BMCs would go with it."""
+    with pytest.raises(ConfigError, match="in clear") as told:
+        enrol(driver, provisioner_url=url)
+    assert "https:// into gpufleet_provisioner_url" in told.value.do
+
+
 @pytest.mark.parametrize("driver", DRIVERS)
 def test_u8_who_does_not_answer_is_told_with_why(driver: str, closed: int) -> None:
     with pytest.raises(Unreachable, match="does not answer") as told:

@@ -92,6 +92,7 @@ class WarewulfApi:
         self._session.auth = requests.auth.HTTPBasicAuth(user.encode(), password.encode())
         ca_path = params.get("provisioner_ca_path")
         self._session.verify = _PEER.verified_by(self.address, ca_path, "gpufleet_provisioner_ca_path")
+        _PEER.demand_tls(self.address)
 
     # -- reading -----------------------------------------------------------------------------------------------
 

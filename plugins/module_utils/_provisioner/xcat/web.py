@@ -92,6 +92,7 @@ class Web(cli.Cli):
         self._session = bounded_session(requests.Session())
         ca_path = params.get("provisioner_ca_path")
         self._session.verify = _PEER.verified_by(self.address, ca_path, "gpufleet_provisioner_ca_path")
+        _PEER.demand_tls(self.address)
         self._token = ""
 
     def close(self) -> None:

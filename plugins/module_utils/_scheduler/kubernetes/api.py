@@ -43,7 +43,14 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.kube
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.kubernetes.answer import STATUS, Answer
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.kubernetes.login import Login
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.kubernetes.tables import MANAGER
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._transport import GATEWAY, Peer, cause, is_here, short
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._transport import (
+    GATEWAY,
+    Peer,
+    cause,
+    in_clear,
+    is_here,
+    short,
+)
 
 _MISSING: str | None = None
 try:
@@ -292,7 +299,7 @@ class Api:
 
     def _no_secret_in_clear(self) -> None:
         """:raises ConfigError: where a login would cross the network without TLS."""
-        if self.address.startswith("http:") and self._login.token and not is_here(self.address):
+        if self._login.token and in_clear(self.address):
             raise ConfigError(
                 "a token would go to the API server in clear",
                 address=self.address,

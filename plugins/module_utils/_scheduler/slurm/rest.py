@@ -50,7 +50,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slur
     VERSIONS,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm.text import Record
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._transport import cause, is_here, known_as
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._transport import cause, in_clear, known_as
 
 _MISSING: str | None = None
 try:
@@ -75,7 +75,7 @@ class Rest(Link):
         # Whose marks are the scheduler's own may be guessed, but not who is shown everything.
         self._said_user = str(options["scheduler_slurm_user"] or "")
         self._slurm_user = self._said_user or "slurm"
-        if self.address.startswith("http:") and not is_here(self.address):
+        if in_clear(self.address):
             raise ConfigError(
                 "a token would go to slurmrestd in clear",
                 address=self.address,
