@@ -193,10 +193,10 @@ options:
         C(wwinit) hands them out. Fields, disks and filesystems that are not named stay as they are.
       - For Warewulf also what nodes share, C(profile_fields), by a profile's name its fields, and C(overlay_files), by
         an overlay's name the path and the content of its files. A profile or an overlay that somebody else has made, or
-        that was changed since it was written from here, is replaced only with O(force_reason). And C(configure), a list
-        of C(dhcp) and C(tftp), which C(wwctl configure) is run for on the machine of the task where the file
-        C(dhcp_conf), or the folder C(warewulf) in C(tftp_root), lacks what the node needs; C(wwctl) is where the
-        command lies.
+        that was changed since it was written from here, is changed only with O(force_reason) and where its name is in
+        the list C(take_shared); of such a profile, what is not declared stays. And C(configure), a list of C(dhcp) and
+        C(tftp), which C(wwctl configure) is run for on the machine of the task where the file C(dhcp_conf), or the
+        folder C(warewulf) in C(tftp_root), lacks what the node needs; C(wwctl) is where the command lies.
       - For our own boot server C(args), further words of the kernel's command line; C(ip), the address that dnsmasq
         gives the node where it gives out addresses; and C(owners), a list of owners in its records that are ours. Words
         of C(args) that put another system in the image's place are taken only with O(force_reason).

@@ -24,7 +24,7 @@ MASK = "********"
 #: (``SHA256SetupPassword`` on a recorded iDRAC9), environments hold tokens.
 _SECRET_NAME = re.compile(
     r"passw|passphrase|_pass$|pwd|secret|token|api_?key|private_?key|credential|authorization|cookie|salt$|hash$"
-    r"|community|chap|k_g$|kg_?key|key_file|psk",
+    r"|community|chap|k_g$|kg_?key|key_file|psk|(?:^|[^a-z]|ipmi|bmc|oob|root|admin|user|login)pw\d*$",
     re.I,
 )
 #: Names that match the above and are no secrets.

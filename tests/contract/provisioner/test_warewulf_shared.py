@@ -194,11 +194,64 @@ def test_a_profile_of_somebodys_or_that_somebody_has_changed_is_left(site: Any) 
         lead(options, "ready")
     assert gpu(site) == {"root": "tmpfs"} and options["name"] not in site.server.conf.load()["nodes"]
     assert lead(profiled(site, root="tmpfs"), "ready")["changed"], "it is as it is declared, whoever has made it"
-    lead(options, "ready", force_reason="it is ours by agreement")
-    assert gpu(site) == {"root": "initramfs"}
+    site.server.conf.change("gpu", lambda one: one.update(comment="Anna was here"), "nodeprofiles")
+    with pytest.raises(NotOurs):
+        lead(options, "ready")
+
+
+def test_a_profile_of_ours_that_somebody_has_changed_is_left(site: Any) -> None:
+    options = profiled(site, root="initramfs")
+    lead(options, "ready")
     site.server.conf.change("gpu", lambda one: one.update(comment="Anna was here"), "nodeprofiles")
     with pytest.raises(NotOurs):
         lead({**options, "driver": profiled(site, root="tmpfs")["driver"]}, "enrolled")
+    assert gpu(site) == {"root": "initramfs", "comment": "Anna was here"}
+    assert not lead(options, "enrolled")["changed"], "what is declared stands there"
+
+
+THEIRS = {
+    "image name": "rocky-9",
+    "ipmi": {"username": "root", "password": "x-Secret-9", "template": "ipmitool.tmpl"},
+    "tags": {"ipmipw": "Secret-of-a-tag", "hall": "1"},
+    "root": "tmpfs",
+}
+DECLARED = {"root": "initramfs", "ipmi": {"port": "6230"}, "tags": {"hall": "2"}}
+
+
+def test_a_reason_for_a_node_says_nothing_of_what_other_nodes_share(site: Any) -> None:
+    site.server.conf.change("gpu", lambda one: one.update(THEIRS), "nodeprofiles")
+    site.server.site_overlays["site-gpu"] = {"/etc/motd": "Anna's"}
+    for driver in (profiled(site, **DECLARED)["driver"]["warewulf"], {"overlay_files": {"site-gpu": ISSUE}}):
+        for taken in ([], ["another"]):
+            with pytest.raises(NotOurs, match="name it in take_shared"):
+                lead(with_driver(site, {**driver, "take_shared": taken}), "ready", force_reason="this node is ours")
+        named = with_driver(site, {**driver, "take_shared": ["gpu", "site-gpu"]})
+        with pytest.raises(NotOurs):
+            lead(named, "ready")
+    assert site.server.conf.load()["nodeprofiles"]["gpu"] == THEIRS and site.faults.writes == []
+    assert site.server.site_overlays == {"site-gpu": {"/etc/motd": "Anna's"}}
+
+
+def test_a_profile_of_somebodys_that_is_changed_by_agreement_keeps_what_is_not_declared(site: Any) -> None:
+    site.server.conf.change("gpu", lambda one: one.update(THEIRS), "nodeprofiles")
+    options = profiled(site, **DECLARED)
+    options["driver"]["warewulf"]["take_shared"] = ["gpu"]
+    told = lead(options, "ready", force_reason="Anna agreed")
+    both = {**THEIRS, "root": "initramfs", "ipmi": {**THEIRS["ipmi"], "port": "6230"}}  # type: ignore[dict-item]
+    both["tags"] = {"ipmipw": "Secret-of-a-tag", "hall": "2"}
+    assert site.server.conf.load()["nodeprofiles"]["gpu"] == both
+    assert told["before"]["profile gpu"] == {"root": "tmpfs", "ipmi": {}, "tags": {"hall": "1"}}
+    assert told["after"]["profile gpu"] == DECLARED and "Secret" not in str(told)
+    assert not lead(options, "enrolled")["changed"], "it is as it is declared"
+    other = {**options, "driver": {**options["driver"]["warewulf"], "profile_fields": {"gpu": {"root": "tmpfs"}}}}
+    with pytest.raises(NotOurs):
+        lead(other, "enrolled")
+
+
+def test_a_tag_whose_name_says_that_it_is_secret_is_not_shown(site: Any) -> None:
+    told = lead(profiled(site, tags={"ipmipw": "Secret-of-a-tag", "hall": "1"}), "ready")
+    assert told["after"]["profile gpu"] == {"tags": {"ipmipw": "********", "hall": "1"}}
+    assert lead(profiled(site, root="tmpfs"), "ready")["before"]["profile gpu"]["tags"]["ipmipw"] == "********"
 
 
 def test_a_profile_that_somebody_changes_right_before_the_write_is_left(site: Any) -> None:
@@ -270,6 +323,9 @@ def test_whoever_made_or_changed_a_file_keeps_it(site: Any) -> None:
     with pytest.raises(NotOurs, match="the file /etc/issue"):
         lead(options, "enrolled")
     assert site.server.site_overlays["site-gpu"][path] == "Anna's"
+    with pytest.raises(NotOurs):
+        lead(options, "enrolled", force_reason="this node is ours")
+    options["driver"]["warewulf"]["take_shared"] = ["site-gpu"]
     lead(options, "enrolled", force_reason="she agreed")
     assert site.server.site_overlays["site-gpu"][path] == ISSUE[path]
 

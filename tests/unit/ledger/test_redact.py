@@ -88,6 +88,8 @@ def test_a_secret_that_begins_like_another_leaves_no_end() -> None:
         "Set-Cookie",
         "client_secret",
         "snmp_community",
+        "ipmipw",
+        "root_pw",
     ],
 )
 @pytest.mark.parametrize("value", ["x", 7, ["x"], {"a": "x"}])
@@ -100,7 +102,9 @@ def test_nothing_is_no_secret(value: Any) -> None:
     assert redact({"password": value}) == {"password": value}
 
 
-@pytest.mark.parametrize("name", ["pass", "passed", "verdict", "hold_token", "passport", "evidence_digest", "keyid"])
+@pytest.mark.parametrize(
+    "name", ["pass", "passed", "verdict", "hold_token", "passport", "evidence_digest", "keyid", "ippw"]
+)
 def test_harmless_names_are_kept(name: str) -> None:
     assert redact({name: "text"}) == {name: "text"}
 

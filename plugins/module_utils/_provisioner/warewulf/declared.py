@@ -14,7 +14,9 @@ What is known of Warewulf's API, and why the code is as it is (``internal/pkg/wa
 * Its path is decoded twice.
 
 Whose they are: a profile of ours has a tag with the digest of what we wrote there, an overlay of ours a file that
-lists what we wrote. What does not read as it was left was changed by a person, and stays.
+lists what we wrote. What does not read as it was left was changed by a person, and stays. A reason that is given for a
+node says nothing of what other nodes share: that is named besides, and even then a profile of somebody's keeps whatever
+is not declared, such as its image and how its BMCs are reached, and does not become ours.
 """
 
 from __future__ import annotations
@@ -26,6 +28,7 @@ from typing import Any
 from urllib.parse import quote
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import Changed, ConfigError, NotOurs, Refused
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.redact import redact
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import Changes
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import Wanted
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.warewulf import fields
@@ -33,7 +36,9 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wa
 
 #: Keys of the option ``driver``.
 PROFILES, OVERLAYS = "profile_fields", "overlay_files"
-KNOWN = frozenset({PROFILES, OVERLAYS})
+#: Names of profiles and overlays of somebody's that may be changed, where there is a reason.
+TAKE = "take_shared"
+KNOWN = frozenset({PROFILES, OVERLAYS, TAKE})
 #: A tag of a profile, and a file of an overlay; nodes get both, and neither says anything secret.
 TAG = "gpufleet-declared"
 LIST = "/etc/gpufleet/overlays/{name}.json"
@@ -95,7 +100,7 @@ def _is_file(path: str, content: Any, name: str) -> bool:
 
 def digest(extras: Mapping[str, Any]) -> str:
     """Of all that is declared, from which overlays are made; empty where nothing is."""
-    told = {key: extras[key] for key in sorted(KNOWN) if extras.get(key)}
+    told = {key: extras[key] for key in sorted((PROFILES, OVERLAYS)) if extras.get(key)}
     return _digest(told) if told else ""
 
 
@@ -125,22 +130,25 @@ class Declared:
 
     def _profile(self, name: str, wished: Record, known: Mapping[str, Record]) -> None:
         standing = known.get(name)
-        if standing is not None and _told(standing) == wished:
+        there = _told(standing or {})
+        ours = standing is None or ((standing.get("tags") or {}).get(TAG) == _digest(there))
+        after = wished if ours else _merged(there, wished)
+        if standing is not None and there == after:
             return
-        path = f"profiles/{quote(name, safe='')}"
-        if standing is not None:
-            left = (standing.get("tags") or {}).get(TAG)
-            self._demand_ours(left == _digest(_told(standing)), f"the profile {name}", "profile_fields")
-        self._before[f"profile {name}"] = _told(standing or {})
-        self._after[f"profile {name}"] = wished
-        tags = {**wished.get("tags", {}), TAG: _digest(wished)}
+        self._demand_ours(ours, name, f"the profile {name}", PROFILES)
+        self._before[f"profile {name}"] = redact(there if ours else _declared(there, wished))
+        self._after[f"profile {name}"] = redact(wished)
+        more = {key: after[key] for key in wished if there.get(key) != after[key]}
+        whole = {**wished, "tags": {**wished.get("tags", {}), TAG: _digest(wished)}}
 
         def last() -> None:
             if self._api.profiles().get(name) != standing:
                 raise self._moved(f"the profile {name}")
 
-        sent = self._write("PUT", path, {"profile": {**wished, "tags": tags}}, new=standing is None, last=last)
-        if sent and _told(self._api.profiles().get(name) or {}) != wished:
+        method, profile = ("PUT", whole) if ours else ("PATCH", more)
+        path = f"profiles/{quote(name, safe='')}"
+        sent = self._write(method, path, {"profile": profile}, new=standing is None, last=last)
+        if sent and _told(self._api.profiles().get(name) or {}) != after:
             raise self._not_there(f"the profile {name}")
 
     # -- overlays ----------------------------------------------------------------------------------------------
@@ -156,11 +164,11 @@ class Declared:
         listed = _listed(self._api.overlay_file(name, marker)) if found and marker in _paths(found) else None
         empty = found is None or not _paths(found)  # as a run leaves it that ends right after it was made
         of_ours = listed is not None and bool(found and found.get("site"))
-        self._demand_ours(empty or of_ours, f"the overlay {name}", OVERLAYS)
+        self._demand_ours(empty or of_ours, name, f"the overlay {name}", OVERLAYS)
         known = listed or {}
         for one in moved:
             left = one not in there or _sha256(there[one]) in known.get(one, [])
-            self._demand_ours(left, f"the file {one} of the overlay {name}", OVERLAYS)
+            self._demand_ours(left, name, f"the file {one} of the overlay {name}", OVERLAYS)
         # What a file says may be secret; by its digest it is known.
         self._before.update({f"overlay {name} {one}": _sha256(there[one]) if one in there else "" for one in moved})
         self._after.update({f"overlay {name} {one}": _sha256(content) for one, content in moved.items()})
@@ -191,8 +199,9 @@ class Declared:
     ) -> bool:
         return self._api.write(method, path, body, host=self._wanted.host, new=new, last=last)
 
-    def _demand_ours(self, ours: bool, what: str, key: str) -> None:
-        if ours or self._wanted.forced:
+    def _demand_ours(self, ours: bool, name: str, what: str, key: str) -> None:
+        """A reason alone was given for the node, and not for all that share this with it."""
+        if ours or (self._wanted.forced and name in map(str, self._wanted.extras.get(TAKE) or ())):
             return
         raise NotOurs(
             f"{what} at Warewulf is not as this collection left it, and other nodes may need it as it is",
@@ -200,8 +209,9 @@ class Declared:
             address=self._api.address,
             wanted="one that is not there yet, or that stands as it was written from an inventory",
             seen="another one, which a person has made or changed",
-            do=f"give it another name in {key}, or declare there what stands at Warewulf; or give force_reason, which"
-            " is recorded. Nothing was changed",
+            do=f"give it another name in {key}, or declare there what stands at Warewulf; or, where it may be changed"
+            f" for all nodes that share it, name it in {TAKE} in driver, and give force_reason, which is recorded."
+            " Nothing was changed",
         )
 
     def _moved(self, what: str) -> Changed:
@@ -229,6 +239,20 @@ def _told(profile: Record) -> Any:
     """What stands in a profile, but for our tag."""
     tags = {key: one for key, one in (profile.get("tags") or {}).items() if key != TAG}
     return fields.spelled({**profile, "tags": tags})
+
+
+def _merged(there: Any, wished: Any) -> Any:
+    """What stands there with what is declared; a list is one thing."""
+    if not isinstance(there, Mapping) or not isinstance(wished, Mapping):
+        return wished
+    return {**there, **{key: _merged(there.get(key), one) for key, one in wished.items()}}
+
+
+def _declared(there: Any, wished: Any) -> Any:
+    """Of what stands there what is declared: the rest may hold somebody's secrets, and stays."""
+    if not isinstance(there, Mapping) or not isinstance(wished, Mapping):
+        return there
+    return {key: _declared(there[key], one) for key, one in wished.items() if key in there}
 
 
 def _paths(overlay: Record) -> list[str]:

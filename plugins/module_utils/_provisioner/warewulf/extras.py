@@ -17,7 +17,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wa
 
 #: Keys of a network device.
 OF_DEVICE = ("device", "ipaddr", "netmask", "gateway")
-_LISTS = ("profiles", "owners", *fields.LISTS, configure.KEY)
+_LISTS = ("profiles", "owners", *fields.LISTS, configure.KEY, declared.TAKE)
 _OF_IMAGES = ("registry_http", "archive")
 _PARTS = (fields, declared, configure)
 _KNOWN = frozenset({"network", *_OF_IMAGES, *_LISTS, *OF_DEVICE}).union(*(part.KNOWN for part in _PARTS))
