@@ -4,8 +4,8 @@
 """Slinky's operator, as its documentation says what it does about nodes and the pods of its NodeSets.
 
 A node that is cordoned has its Slurm nodes drained, with what stands in an annotation of the node as the reason; one
-that is not has those undrained that the operator itself drained. What Slurm then says of each stands in the pod's
-conditions.
+that is not has those undrained that the operator itself drained. A reason that is there it keeps, and those of others
+it leaves alone. What Slurm then says of each stands in the pod's conditions, with the reason as the message of each.
 """
 
 from __future__ import annotations
@@ -38,6 +38,15 @@ class Slinky:
         self.states[pod] = {*states, *(self.states[pod] & {"Drain"})}
         self.reconcile()
 
+    def person(self, pod: str, *, drains: str = "") -> None:
+        """Drains its Slurm node with this reason, or resumes it, which forgets that; the operator sees it later."""
+        if drains:
+            self.states[pod].add("Drain")
+            self.reasons[pod] = drains
+        else:
+            self.states[pod].discard("Drain")
+            self.reasons.pop(pod, None)
+
     def reconcile(self) -> None:
         for pod in list(self.states):
             space, _slash, name = pod.partition("/")
@@ -47,18 +56,20 @@ class Slinky:
                 self.cluster.change("pods", space, name, lambda draft, of=pod: self._told(draft, of), "slurm-operator")
 
     def _drained(self, pod: str, node: Object) -> None:
+        if not self.reasons.get(pod, OURS).startswith(OURS):
+            return
         if node["spec"].get("unschedulable"):
             self.states[pod].add("Drain")
             said = (node["metadata"].get("annotations") or {}).get(REASON, "Node was cordoned, Pod must be cordoned")
-            self.reasons.setdefault(pod, OURS + said)
-        elif self.reasons.get(pod, OURS).startswith(OURS):
+            self.reasons.setdefault(pod, OURS + said[:256].strip())
+        else:
             self.states[pod].discard("Drain")
             self.reasons.pop(pod, None)
 
     def _told(self, draft: Object, pod: str) -> None:
         kept = [one for one in draft["status"].get("conditions") or [] if not one["type"].startswith(PREFIX)]
         said = [
-            {"type": PREFIX + one, "status": "True", "message": self.reasons.get(pod, "") if one == "Drain" else ""}
+            {"type": PREFIX + one, "status": "True", "message": self.reasons.get(pod, "")}
             for one in sorted(self.states[pod])
         ]
         draft["status"]["conditions"] = [*kept, *said]

@@ -96,6 +96,7 @@ def test_slurm_is_told_whose_hold_it_is_in_the_same_patch_and_the_word_goes_with
     assert len(site.faults.writes) == 1 and marks(site) == {HOLD: TOKEN, REASON: TOKEN}
     slinky.reconcile()
     assert slinky.reasons[pod] == f"{OURS}{TOKEN}"
+    site.people.uncordon(NAME)
     node(site, NAME, "held", why="rma", known_token=TOKEN)
     assert marks(site)[REASON] == marks(site)[HOLD] == "gpufleet:run2:rma"
     assert node(site, NAME, "resumed", known_token="gpufleet:run2:rma").changed and marks(site) == {}
@@ -110,3 +111,108 @@ def test_h1_a_word_of_somebody_elses_for_slurm_stays(site: KubernetesSite, slink
     assert marks(site) == {HOLD: TOKEN, REASON: "bob: fan"}
     site.people.uncordon(NAME)
     assert node(site, NAME, "resumed", known_token=TOKEN).changed and marks(site) == {REASON: "bob: fan"}
+
+
+# -- whose drain it is -----------------------------------------------------------------------------------------------
+
+
+def left_alone(site: KubernetesSite, pod: str, *words: str) -> None:
+    found = verdict(wait(site, NAME, timeout=0.3), NAME)
+    assert not found["ok"] and not site.leaving(pod) and all(word in found["reason"] for word in words), found["reason"]
+
+
+def asked_to_leave(site: KubernetesSite, pod: str) -> None:
+    wait(site, NAME, timeout=0.3)
+    assert site.leaving(pod)
+
+
+def test_h3_what_the_operator_said_of_a_persons_drain_may_be_over(site: KubernetesSite, slinky: Slinky) -> None:
+    """He drained it in January and has resumed it since; the operator was away then, and users' jobs run in it."""
+    pod = slinky.slurmd(site.people, NAME)
+    slinky.person(pod, drains="bad fan")
+    slinky.reconcile()
+    slinky.person(pod)
+    node(site, NAME, "held")
+    left_alone(site, pod, "(bad fan)", f'State=DRAIN Reason="{OURS}{TOKEN}"')
+    slinky.says(pod, "Mixed")
+    left_alone(site, pod, "jobs of users (Mixed)")
+    slinky.says(pod, "Idle")
+    asked_to_leave(site, pod)
+
+
+@pytest.mark.parametrize(
+    "reason",
+    [
+        "",
+        "bad fan",
+        f"bad fan, not {OURS}{TOKEN}",
+        TOKEN,
+        f"{OURS}Node was cordoned",
+        f"{OURS}gpufleet:run1:reimage",
+        f"{OURS}{TOKEN}d",
+    ],
+)
+def test_h3_a_drain_that_is_not_for_this_hold_is_not_believed(
+    site: KubernetesSite, slinky: Slinky, reason: str
+) -> None:
+    """Until whoever made it makes it this hold's."""
+    pod = slinky.slurmd(site.people, NAME)
+    node(site, NAME, "held")
+    slinky.states[pod], slinky.reasons[pod] = {"Idle", "Drain"}, reason
+    slinky.cluster.change("pods", *pod.split("/"), lambda draft: slinky._told(draft, pod), "slurm-operator")
+    left_alone(site, pod, f"another than this hold drained ({reason or 'none'})", "scontrol update")
+    slinky.person(pod, drains=f"{OURS}{TOKEN} : Not responding")
+    slinky.reconcile()
+    asked_to_leave(site, pod)
+
+
+def test_h3_what_it_said_of_an_earlier_hold_is_not_believed(site: KubernetesSite, slinky: Slinky) -> None:
+    """The operator was away when that ended, and a person resumed the Slurm node himself."""
+    pod = slinky.slurmd(site.people, NAME)
+    node(site, NAME, "held")
+    slinky.reconcile()
+    node(site, NAME, "resumed", known_token=TOKEN)
+    slinky.person(pod)
+    node(site, NAME, "held", why="rma")
+    left_alone(site, pod, f"({OURS}{TOKEN})")
+    slinky.reconcile()
+    asked_to_leave(site, pod)
+
+
+def test_a_hold_that_takes_the_place_of_another_has_its_drain(site: KubernetesSite, slinky: Slinky) -> None:
+    """Slinky keeps the reason of a drain as long as that lasts: so does the node, and the run after a killed one."""
+    pod = slinky.slurmd(site.people, NAME)
+    node(site, NAME, "held")
+    slinky.reconcile()
+    node(site, NAME, "held", why="rma", known_token=TOKEN)
+    slinky.reconcile()
+    assert marks(site) == {HOLD: "gpufleet:run2:rma", REASON: TOKEN} and slinky.reasons[pod] == f"{OURS}{TOKEN}"
+    assert [hold.text for hold in view(site).holds] == ["gpufleet:run2:rma"]
+    asked_to_leave(site, pod)
+    assert node(site, NAME, "resumed", known_token="gpufleet:run2:rma").changed and marks(site) == {}
+
+
+def test_h3_without_the_cordon_no_drain_is_the_holds(site: KubernetesSite, slinky: Slinky) -> None:
+    pod = slinky.slurmd(site.people, NAME)
+    node(site, NAME, "held")
+    slinky.reconcile()
+    site.people.uncordon(NAME)
+    left_alone(site, pod, "no hold of ours with its cordon")
+
+
+def test_a_long_token_is_known_by_what_slinky_hands_on_of_it(site: KubernetesSite, slinky: Slinky) -> None:
+    pod, why = slinky.slurmd(site.people, NAME), "reimage " * 50
+    node(site, NAME, "held", why=why)
+    slinky.reconcile()
+    assert len(slinky.reasons[pod]) < len(marks(site)[HOLD])
+    asked_to_leave(site, pod)
+
+
+def test_h1_a_word_for_slurm_that_others_wrote_in_our_form_stays(site: KubernetesSite, slinky: Slinky) -> None:
+    pod, theirs = slinky.slurmd(site.people, NAME), "gpufleet:run7:theirs"
+    site.people.patch(NAME, {"metadata": {"annotations": {REASON: theirs}}}, "kubectl-annotate")
+    node(site, NAME, "held")
+    slinky.reconcile()
+    left_alone(site, pod, "held by somebody else", theirs)
+    site.people.uncordon(NAME)
+    assert node(site, NAME, "resumed", known_token=TOKEN).changed and marks(site) == {REASON: theirs}

@@ -37,7 +37,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.cont
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.each import each, failed
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.kubernetes import access, api, rights
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.kubernetes.evict import evict_one
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.kubernetes.fields import mapping, rows
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.kubernetes.fields import mapping, rows, word
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.kubernetes.holds import (
     Standing,
     spelled,
@@ -139,7 +139,7 @@ class Kubernetes(Scheduler):
         # still given the pods that the scheduler had chosen it for before, so a hold has to have stood for a while.
         now = self.api.date
         pods: dict[str, list[Pod]] = {name: [] for name in records}
-        for one in self._pods(list(records)):
+        for one in self._pods(records):
             pods[one.node].append(one)
         claims = by_node(self._claimed()) if records else {}
         views: dict[str, NodeView] = {}
@@ -230,19 +230,18 @@ class Kubernetes(Scheduler):
             raise BadAnswer("another object than the node", node=name, address=self.address, seen=record.name)
         return record
 
-    def _pods(self, names: Sequence[str]) -> list[Pod]:
-        if len(names) > _MANY:
-            wanted = set(names)
-            return self.api.listed(_PODS, lambda raw: self._pod(raw, wanted), fieldSelector=_NOT_OVER)
-        return [one for many in self._at_once(self._pods_of, names) for one in many]
+    def _pods(self, records: Mapping[str, Record]) -> list[Pod]:
+        if len(records) > _MANY:
+            return self.api.listed(_PODS, lambda raw: self._pod(raw, records), fieldSelector=_NOT_OVER)
+        return [one for many in self._at_once(partial(self._pods_of, records), list(records)) for one in many]
 
-    def _pods_of(self, name: str) -> list[Pod]:
-        selector = f"spec.nodeName={name},{_NOT_OVER}"
-        return self.api.listed(_PODS, lambda raw: self._pod(raw, {name}), fieldSelector=selector)
+    def _pods_of(self, records: Mapping[str, Record], name: str) -> list[Pod]:
+        its, selector = {name: records[name]}, f"spec.nodeName={name},{_NOT_OVER}"
+        return self.api.listed(_PODS, lambda raw: self._pod(raw, its), fieldSelector=selector)
 
-    def _pod(self, raw: Mapping[str, Any], names: set[str]) -> Optional[Pod]:
-        found = pod(raw, self.policy)
-        return found if found is not None and found.node in names else None
+    def _pod(self, raw: Mapping[str, Any], records: Mapping[str, Record]) -> Optional[Pod]:
+        record = records.get(word(raw, "spec", "nodeName"))
+        return pod(raw, self.policy, record.marks.drains_as) if record is not None else None
 
     def _claimed(self) -> list[Claim]:
         """Which version is served lasts as long as this object, which serves one task."""

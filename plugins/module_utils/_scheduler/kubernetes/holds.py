@@ -42,7 +42,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.kube
     SILENT,
     STANDING,
 )
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import kind_of, run_of
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import has_form, kind_of, run_of
 
 Taint = Mapping[str, Any]
 
@@ -118,13 +118,30 @@ class Marks:
 
     def for_slinky(self, token: str, slurmd: bool) -> dict[str, Optional[str]]:
         """What is written beside a hold with this token, or beside the end of one, for Slinky to give to Slurm as the
-        reason; a word of somebody else's stays there.
+        reason; a word of somebody else's stays there. So does that of a hold which this one takes the place of under
+        the same cordon: Slinky keeps to the reason with which a drain began.
 
         slurmd: is one of its pods on the node?
         """
         stands = word(self.node, "metadata", "annotations", CORDON_REASON)
-        ours = bool(stands) and stands == self.token
+        ours = bool(stands) and stands == self._word
+        if token and ours and self.cordoned:
+            return {}
         return {CORDON_REASON: token or None} if ours or (token and slurmd and not stands) else {}
+
+    @property
+    def _word(self) -> str:
+        """What stands there for Slinky, if it is of this hold, or of one of ours that this took the place of; by the
+        API server's book, who wrote the hold wrote that."""
+        stands, author = word(self.node, "metadata", "annotations", CORDON_REASON), self._author.name
+        by = writer(self.node, "metadata", "annotations", CORDON_REASON).name
+        taken_over = bool(self.token and author) and has_form(stands) and by == author
+        return stands if stands == self.token or taken_over else ""
+
+    def drains_as(self) -> tuple[str, ...]:
+        """The reasons of a drain in Slurm that was made for this hold, its own token first; none where no cordon stands
+        beside it, by which Slinky drains."""
+        return tuple(filter(None, (self.token, self._word))) if self.tainted and self.cordoned else ()
 
     def keeps_away(self) -> bool:
         """By whatever stays until somebody acts."""
@@ -162,7 +179,7 @@ class Marks:
         found = []
         for kind in ("annotations", "labels"):
             for key, value in mapping(self.node, "metadata", kind).items():
-                if REASON.search(key) and not (key == CORDON_REASON and value == self.token):
+                if REASON.search(key) and not (key == CORDON_REASON and value == self._word):
                     by = writer(self.node, "metadata", kind, key)
                     found.append(Hold(str(value), by.name, by.since, form=f"cordon with {key}"))
         return found

@@ -10,7 +10,7 @@
   so; and where one such pod is on the node, nobody else's is disturbed for a drain that cannot come to its end.
 * Of a gang (Kueue, Volcano, JobSet) one pod that leaves ends all: it is waited for, unless the site says otherwise.
 * In a pod of Slinky users' jobs of Slurm run, of which Kubernetes knows nothing: it is waited for until its Slurm node
-  is drained.
+  is drained for the hold that stands. What was said of another drain may be long over.
 * A claim for devices of the node that is reserved for a pod which is not there any more is work as well: nobody told
   its driver to let go of them.
 """
@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import time
 from calendar import timegm
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -39,7 +39,9 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.kube
     GPU,
     MIRROR,
     NODESET,
+    SLURM_LENGTH,
     SLURM_STATE,
+    SLURM_WORD,
 )
 
 _OVER = ("Succeeded", "Failed")
@@ -76,8 +78,10 @@ class Claim(NamedTuple):
     pods: Mapping[str, str]
 
 
-def pod(raw: Mapping[str, Any], policy: Policy) -> Pod | None:
+def pod(raw: Mapping[str, Any], policy: Policy, drains_as: Callable[[], Sequence[str]]) -> Pod | None:
     """None for what is no work.
+
+    drains_as: the reasons in Slurm of a drain for the hold of its node, the hold's own first; none where there is none.
 
     :raises BadAnswer: for one of another shape.
     """
@@ -89,7 +93,7 @@ def pod(raw: Mapping[str, Any], policy: Policy) -> Pod | None:
     if back:
         found = Work(ident, stays=f"{back} with GPUs: keep it away from the node") if _has_gpus(raw) else None
     elif _is_slurmd(raw):
-        found = Slurmd(ident, _ending(raw) or _undrained(raw), _stays(raw, policy))
+        found = Slurmd(ident, _ending(raw) or _undrained(raw, drains_as()), _stays(raw, policy))
     else:
         found = Work(ident, _ending(raw) or _gang(raw, policy), _stays(raw, policy))
     return None if found is None else Pod(node, found)
@@ -121,14 +125,38 @@ def runs_slurmd(work: Iterable[Work]) -> bool:
     return any(isinstance(one, Slurmd) for one in work)
 
 
-def _undrained(raw: Mapping[str, Any]) -> str:
-    """As slurm-operator says it of the Slurm node: what it does not say is not so."""
-    told = [str(one.get("type")) for one in rows(raw, "status", "conditions") if one.get("status") == "True"]
-    states = {one[len(SLURM_STATE) :] for one in told if one.startswith(SLURM_STATE)}
+def _undrained(raw: Mapping[str, Any], drains_as: Sequence[str]) -> str:
+    """As slurm-operator says it of the Slurm node: what it does not say is not so. Nobody can see when it said it, and
+    it may be away since; but of a drain for this hold's token it cannot have said anything before there was one."""
+    told = [one for one in rows(raw, "status", "conditions") if one.get("status") == "True"]
+    states = {str(one.get("type"))[len(SLURM_STATE) :] for one in told if _of_slurm(one)}
     if "Drain" not in states or "Undrain" in states:
         return "a slurmd of Slinky, whose Slurm node is not drained yet: its operator drains it by the node's cordon"
     busy = [one for one in BUSY if one in states]
-    return f"a slurmd of Slinky, whose Slurm node still has jobs of users ({', '.join(busy)})" if busy else ""
+    if busy:
+        return f"a slurmd of Slinky, whose Slurm node still has jobs of users ({', '.join(busy)})"
+    reasons = [str(one.get("message") or "") for one in told if one.get("type") == f"{SLURM_STATE}Drain"]
+    return next((_of_others(one, drains_as) for one in reasons if not _is_for(one, drains_as)), "")
+
+
+def _of_slurm(condition: Mapping[str, Any]) -> bool:
+    return str(condition.get("type")).startswith(SLURM_STATE)
+
+
+def _is_for(reason: str, drains_as: Sequence[str]) -> bool:
+    """slurmctld may have appended to it, behind a blank."""
+    given = [f"{SLURM_WORD}{one[:SLURM_LENGTH].strip()}" for one in drains_as]
+    return any(f"{reason} ".startswith(f"{one} ") for one in given)
+
+
+def _of_others(reason: str, drains_as: Sequence[str]) -> str:
+    said = f"a slurmd of Slinky, whose Slurm node another than this hold drained ({short(reason, 200) or 'none'}),"
+    if not drains_as:
+        return f"{said} which may be over: no hold of ours with its cordon stands on the node"
+    return (
+        f"{said} which may be over: whoever looks after that drain makes it this hold's in Slurm (scontrol update"
+        f' NodeName=... State=DRAIN Reason="{SLURM_WORD}{drains_as[0]}"), and the operator has to be at work'
+    )
 
 
 def _has_gpus(raw: Mapping[str, Any]) -> bool:

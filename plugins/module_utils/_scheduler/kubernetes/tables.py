@@ -82,12 +82,16 @@ GANGS: Mapping[str, str] = {
 }
 
 #: The pods in which Slinky runs slurmd: kind and group of what owns them. Its operator drains the Slurm node of each
-#: where the node of Kubernetes is cordoned, gives as the reason what stands in CORDON_REASON there, and tells the state
-#: of the Slurm node by conditions of the pod: SLURM_STATE and a word of Slurm's. Under BUSY ones users' jobs run in it.
-#: source: slurm-operator, docs/usage/nodeset-operations.md and pkg/conditions/conditions.go
+#: where the node of Kubernetes is cordoned, gives as the reason what stands in CORDON_REASON there, behind SLURM_WORD
+#: and cut to SLURM_LENGTH, and tells the state of the Slurm node by conditions of the pod: SLURM_STATE and a word of
+#: Slurm's, with Slurm's reason as the message. Under BUSY ones users' jobs run in it. A reason that Slurm has
+#: already it keeps, its own and anybody's, for as long as the drain lasts.
+#: source: slurm-operator 1.0 to 1.2, docs/usage/nodeset-operations.md, pkg/conditions/conditions.go,
+#: internal/controller/nodeset: nodeset_sync.go (syncCordon), slurmcontrol.go (MakeNodeDrain, nodeState)
 NODESET = ("NodeSet", "slinky.slurm.net/")
 CORDON_REASON = "nodeset.slinky.slurm.net/node-cordon-reason"
 SLURM_STATE = "SlurmNodeState"
+SLURM_WORD, SLURM_LENGTH = "slurm-operator: ", 256
 BUSY = ("Allocated", "Mixed", "Completing")
 
 #: The kubelet makes such a pod of a file on the node, whatever the API says.
