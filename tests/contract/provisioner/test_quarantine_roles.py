@@ -53,6 +53,7 @@ def nodes(maas_site: Any, tmp_path: Path) -> Iterator[Nodes]:
                 annotations={"gpufleet-deploy-id": f"d-{name}", "gpufleet-name": "gold"},
                 hardware={"system_serial": found.hosts[name]["gpufleet_serial"]},
             )
+        found.shared["quarantine_at_provisioner"] = True
         yield found
         for number in (1, 2):
             maas_site.server.store.machines.pop(f"abcde{number}", None)
@@ -91,8 +92,8 @@ def test_what_the_provisioner_refuses_is_told_with_the_finding_and_keeps_no_quar
     assert "locked by somebody else" in data["reason"] and maas_site.machine("gpu001").description == ""
 
 
-def test_a_site_may_leave_its_provisioner_out(maas_site: Any, nodes: Nodes) -> None:
-    nodes.shared["quarantine_at_provisioner"] = False
+def test_unless_a_site_asks_for_it_its_provisioner_is_left_out(maas_site: Any, nodes: Nodes) -> None:
+    del nodes.shared["quarantine_at_provisioner"]
     asked = len(maas_site.server.asked)
     nodes.plays(play(QUARANTINE), "--limit", "gpu001", ok=True)
     assert nodes.states("gpu001") == ["quarantined"] and len(maas_site.server.asked) == asked
