@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _moved as moves
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.permit import HELD, MAINTENANCE
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.permit import HALF, HELD, LIFTED, MAINTENANCE
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import names
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.node import node
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.registry import rehearse
@@ -39,7 +39,7 @@ class ActionModule(ForAll):
     SPEC = NODE_SPEC
     TOUCHES = True
     LEAVES = True
-    TELLS = {"maintenance": ("held", "lifted"), moves.KIND: moves.EVENTS}
+    TELLS = {MAINTENANCE: (HELD, LIFTED), moves.KIND: moves.EVENTS}
     verb = staticmethod(node)
 
     @classmethod
@@ -75,10 +75,22 @@ class ActionModule(ForAll):
         if params["state"] == "quarantined":
             told = next(filter(None, (self.host_var(f"{of}_user_name") for of in _LAUNCHERS)), "")
             params["author"] = params.get("author") or str(told) or f"{getpass.getuser()}@{socket.gethostname()}"
-        if params["state"] == "readmitted":
-            event = self.ledger().latest([node_id], MAINTENANCE).get(node_id) if node_id else None
-            token = str(event["data"].get("hold_token") or "") if event and event["name"] == HELD else ""
-            params["known_mark"] = token if kind_of(token) == QUARANTINE else ""
+        # Who asks for this one node knows why, as whoever says which mark it has.
+        if params["state"] == "readmitted" and self.OF_ALL and params.get("known_mark") is None:
+            params["known_mark"] = self._mark_of(node_id) if node_id else ""
+
+    def _mark_of(self, node_id: str) -> str | None:
+        """None where one may stand of which the ledger has no more than that it was to be written."""
+        lifted = self.ledger().latest([node_id], MAINTENANCE, (LIFTED,)).get(node_id)
+        known = None if lifted and lifted["data"].get(HALF) else ""
+        since, kinds, of = (lifted["id"] if lifted else 0), ("intent", MAINTENANCE), (self.NAME, HELD)
+        for event in self.ledger().history(node_id, since=since, kinds=kinds, names=of):
+            token = str(event["data"].get("hold_token") or "")
+            if event["name"] == HELD:
+                known = token if kind_of(token) == QUARANTINE else known
+            elif (event["data"].get("options") or {}).get("state") == "quarantined":
+                known = known or None
+        return known
 
     def _of_moves(self, params: dict[str, Any], node_id: str) -> None:
         """Where the ledger has the node, and what the old provisioner told before it was released there."""

@@ -58,7 +58,8 @@ options:
         in it; the first one stays. It is what V(maintenance) is there, so that Ironic deploys the node for nobody, nor
         does MAAS where it can lock it; a hold of somebody else's is left alone. One that the provisioner does not know
         is left unchanged.
-      - V(readmitted) lifts that mark alone, if it is ours. Where the ledger has none that stands, nobody is asked. What
+      - V(readmitted) lifts that mark alone, if it is ours. One task for all hosts asks for none of which the ledger has
+        neither a mark that stands nor that one was to be written since the last one was lifted. What
         leads to a remedy of the provisioner's (V(ready), V(deployed), V(released) and its work) lifts it as well, with
         the leave to begin; where that is then refused, the mark stands again. V(serviceable) leaves it.
       - V(annotated) writes O(annotations), wherever the node stands; what cannot be written there now is in
@@ -230,8 +231,8 @@ options:
     type: str
   known_mark:
     description:
-      - The mark of quarantine that stands by the ledger, empty where none does. On the controller it is filled in by
-        itself.
+      - The mark of quarantine that stands by the ledger, empty where none does, for which nobody is asked then. On the
+        controller a task for all hosts fills it in by itself.
     type: str
   moved_to:
     description:

@@ -11,11 +11,12 @@ from typing import Any
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _moved as moves
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import value_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import FleetError
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.permit import HELD, MAINTENANCE
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.permit import HALF, HELD, LIFTED, MAINTENANCE
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import names
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import wanted as wants
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.guard import found, not_ours
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.quarantine import is_marked
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.registry import connected
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import has_form
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Event
@@ -62,4 +63,5 @@ def _look(variable: Variable, host: str, run_id: str, known: Mapping[str, Any]) 
         node = found(driver, wanted)
         ours = node is not None and node.maintenance and has_form(node.hold) and not not_ours(driver, node, wanted)
         told = {"hold_token": node.hold if node else "", "provisioner": driver.name, **moves.noted(params)}
-    return Event(MAINTENANCE, HELD if ours else "lifted", told)
+        half = {HALF: True} if node is not None and is_marked(node) and not ours else {}
+    return Event(MAINTENANCE, HELD if ours else LIFTED, {**told, **half})

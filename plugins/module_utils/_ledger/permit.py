@@ -38,8 +38,9 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import (
 #: A destructive write needs evidence that permits it, not older than this; what is older is renewed.
 EVIDENCE_SECONDS = 60.0
 
-#: The kind of event that says whether a node is in its provisioner's maintenance under our token, and that it is.
-MAINTENANCE, HELD = "maintenance", "held"
+#: The kind of event that says whether a node is in its provisioner's maintenance under our token, that it is, and that
+#: it is not; and of such a look that part of a mark of quarantine is there all the same.
+MAINTENANCE, HELD, LIFTED, HALF = "maintenance", "held", "lifted", "half_marked"
 #: What is asked for where nobody has looked yet whether a node is at work.
 FIRST_LOOK = "first look"
 

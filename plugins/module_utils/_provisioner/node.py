@@ -51,6 +51,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.qu
     quarantined,
     readmitted,
     remedied,
+    stays,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.registry import connected
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import Wanted
@@ -77,6 +78,7 @@ def node(params: Mapping[str, Any], ctx: Context) -> Result:
             exc.details.update({key: word for key, word in told.items() if word})
             raise
         result.data["ordered"] = _order(driver, ctx)
+        result.events[:0] = ctx.told
         return result
 
 
@@ -156,17 +158,17 @@ def _maintenance(driver: Driver, wanted: Wanted, params: Mapping[str, Any], ctx:
 
 
 def _serviceable(driver: Driver, wanted: Wanted, params: Mapping[str, Any], ctx: Context) -> Result:
+    moment = ctx.moment()
     before = after = _known(driver, wanted)
-    if is_marked(before):
-        ctx.warnings.append(f"the mark of quarantine stays, which its remedy or its readmission lifts: {before.hold}")
-    elif _is_held(before):
+    if _is_held(before):
         with writing(driver, before, wanted) as before:
             if _is_held(before):
                 driver.lift(before, wanted)
-        after = _held(driver, before, wanted, "", ctx)
+        after = before if is_marked(before) else _held(driver, before, wanted, "", ctx)
     result = _result(driver, wanted, before, after, Changes(), goal="")
-    told = {"hold_token": "" if is_marked(before) else before.hold, "provisioner": driver.name}
-    result.events.append(Event("maintenance", "lifted", told))
+    told = {"hold_token": before.hold, "provisioner": driver.name}
+    marked = stays(before, {**told, **moves.noted(params), **moment}, ctx)
+    result.events += marked if is_marked(before) else [Event("maintenance", "lifted", told)]
     return result
 
 
@@ -237,7 +239,7 @@ def _standing(node: NodeState) -> str:
 
 
 def _is_held(node: NodeState) -> bool:
-    return node.maintenance or has_form(node.hold)
+    return (node.maintenance or has_form(node.hold)) and not is_marked(node)
 
 
 def _order(driver: Driver, ctx: Context) -> str:

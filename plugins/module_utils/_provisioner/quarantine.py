@@ -52,13 +52,22 @@ def quarantined(driver: Driver, wanted: Wanted, params: Mapping[str, Any], ctx: 
 def readmitted(driver: Driver, wanted: Wanted, params: Mapping[str, Any], ctx: Context) -> Result:
     """It stands no more. Another hold, of whatever kind, is left as it is."""
     before = after = found(driver, wanted)
-    if before is None or after is None or not is_marked(before):
-        return _result(before or _ABSENT, before or _ABSENT, [])
+    if before is None or after is None:
+        return _result(_ABSENT, _ABSENT, [])
+    if not is_marked(before):  # whatever our ledger had to go by, such as a mark whose answer was lost
+        return _result(before, before, [] if before.maintenance or before.hold else [_lifted(driver, before)])
     with writing(driver, before, wanted) as now:
         if is_marked(now):
             driver.lift(now, wanted)
     after = _read_back(driver, now, wanted, "", ctx)
     return _result(before, after, [_lifted(driver, before)])
+
+
+def stays(node: NodeState, told: Mapping[str, Any], ctx: Context) -> list[Event]:
+    """Who ends a maintenance does not end a quarantine: what stands is told, and a half-written mark as nothing."""
+    if is_marked(node):
+        ctx.warnings.append(f"the mark of quarantine stays, which its remedy or its readmission lifts: {node.hold}")
+    return [Event("maintenance", "held", dict(told))] if _stands(node) else []
 
 
 def never_marked() -> Result:
@@ -76,7 +85,7 @@ def remedied(driver: Driver, node: NodeState, wanted: Wanted, ctx: Context) -> I
         return
     driver.lift(node, wanted)
     try:
-        yield driver.reread(node, wanted)
+        yield _read_back(driver, node, wanted, "", ctx)
     except FleetError as exc:
         untaken(ctx.ordered, wanted.host, exc)
         if not ctx.ordered:
