@@ -204,10 +204,16 @@ nodes:
     flaps:
       description:
         - How often the node was recycled for a failure lately, where that is as often as C(gpufleet_flap_recycles)
-          within C(gpufleet_flap_days) says, 3 within 30 days without them; empty where it is less. It came back into
-          service each time. Where it fails once more, day 2 holds it, and leaves it to a person.
+          within C(gpufleet_flap_days) says, 3 within 30 days without them; empty where it is less. A recycle that
+          ended before its imaging began is none. Where it fails once more, day 2 holds it, and leaves it to a person.
       type: str
       sample: "3 recycles within 30 days"
+    failing:
+      description:
+        - Whether the run that took the node out of service has seen it fail, as day 2 says with the states C(draining)
+          and C(drained). Of one that was taken out for a roll-out, or drained for a person, it is V(false).
+      type: bool
+      sample: false
     admitted_before:
       description: Whether the node was admitted or adopted, and not retired since.
       type: bool

@@ -4,8 +4,9 @@
 """Nodes that pass, serve and fail again: whose recycles help, and not for long. PRIVATE to the collection.
 
 What was tried in vain counts since the node was last in service (:mod:`.remedies`); these came back into service each
-time. So all recycles for a failure count here, whatever came of them, as many as lie in a window of days. They begin
-anew where a part was swapped, the machine was moved, or a person takes the node out of its quarantine by request.
+time. So all recycles for a failure count here, whatever came of them, as many as lie in a window of days. One that
+ended before its imaging began, by a kill or a service that was away, was none. They begin anew where a part was
+swapped, the machine was moved, or a person takes the node out of its quarantine by request.
 """
 
 from __future__ import annotations
@@ -24,10 +25,13 @@ RECYCLES, DAYS = "flap_recycles", "flap_days"
 #: What is due then: the gates found a healthy node each time, and more than a gate has to look.
 REMEDY = "field_diag"
 SOURCE = "own rule: a fault that returns after three images within a month is none of the image, nor of chance"
-#: In the data of an attempt: something failed the node; and a person asked for it, out of the node's quarantine.
+#: In the data of an attempt, and of a state out of service: something failed the node. In that of an attempt: a person
+#: asked for it, out of the node's quarantine.
 FAILED, ASKED = "failed", "asked"
+_IMAGING = "state"
 _SINCE = (
-    "SELECT node_id, at, data FROM events WHERE node_id IN :nodes AND kind = 'attempt' AND id > coalesce((SELECT"
+    "SELECT node_id, at, kind, data FROM events WHERE node_id IN :nodes AND (kind = 'attempt' OR kind = 'state'"
+    " AND name = 'imaging') AND id > coalesce((SELECT"
     " max(turn.id) FROM events turn WHERE turn.node_id = events.node_id AND turn.kind = 'identity'"
     " AND turn.name IN ('replaced', 'moved')), 0) ORDER BY id"
 )
@@ -66,12 +70,18 @@ def flapping(ledger: Ledger, node_ids: Sequence[str], limits: Mapping[str, Limit
     :param limits: by node id; of others the limit is the one that is shipped.
     """
     counted: dict[str, int] = {}
+    tried: dict[str, float] = {}
     now, limits = ledger.now(), {**dict.fromkeys(node_ids, Limit()), **limits}
     for row in ledger._many(_SINCE, "nodes", list(node_ids), {}) if node_ids else ():
         node_id, data = row["node_id"], json.loads(row["data"])
+        if row["kind"] == _IMAGING:
+            if tried.pop(node_id, 0.0) > now - limits[node_id].days * _DAY:
+                counted[node_id] = counted.get(node_id, 0) + 1
+            continue
+        tried.pop(node_id, None)
         if data.get(ASKED) is True:
             counted[node_id] = 0
-        if data.get(FAILED) is True and row["at"] > now - limits[node_id].days * _DAY:
-            counted[node_id] = counted.get(node_id, 0) + 1
+        if data.get(FAILED) is True:
+            tried[node_id] = row["at"]
     reached = {one: times for one, times in counted.items() if times >= limits[one].recycles}
     return {one: f"{times} recycles within {limits[one].days:g} days" for one, times in reached.items()}

@@ -18,7 +18,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger import slower
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.aliases import IDENTITY
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.climbed import climbed
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.flaps import Limit, flapping
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.flaps import FAILED, Limit, flapping
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.holder import Holder
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.lease import holders, live
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.lifecycle import RECORD
@@ -107,6 +107,8 @@ PASSPORTS = "passports"
 RENEWAL = "passport renewal"
 #: States in which a deployment may be unfinished, or what follows from it.
 _UNFINISHED = frozenset({"imaging", "validating"})
+#: Whoever took it there may have said with the state whether it failed.
+_OUT_FOR_WORK = frozenset({"draining", "drained"})
 #: What a look finds whose connection died (the verb image_verify).
 _UNREACHED = "unreachable"
 _RENEWED_FROM = frozenset({"draining", "drained", "validating"})
@@ -315,6 +317,7 @@ def _one(
         "remedy": str(data.get("remedy") or ""),
         "attempts": 0,
         "flaps": "",
+        "failing": state in _OUT_FOR_WORK and data.get(FAILED) is True,
         "admitted_before": admitted_before,
         "adopted": False,
         "stranger": False,

@@ -100,6 +100,35 @@ def test_h2_roll_outs_count_for_nothing(site: Site) -> None:
     assert site.told()["flaps"] == ""
 
 
+def test_h2_what_was_killed_before_its_image_is_no_recycle(site: Site) -> None:
+    site.recycled()
+    site.attempt()
+    assert site.told(recycles=2)["flaps"] == "", "the second one was begun, and no more"
+    site.recycled()
+    assert site.told(recycles=3)["flaps"] == "" and site.told(recycles=2)["flaps"], "it was begun once more, and is one"
+    site.wrote("state", "imaging")
+    assert site.told(recycles=3)["flaps"] == "", "another image of the same recycle"
+
+
+def test_h2_a_swap_of_one_nodes_part_leaves_the_count_of_another_as_it_is(site: Site) -> None:
+    for _times in range(3):
+        site.recycled()
+    one, site.node = site.node, site.ledger.identify("n2", aliases=[("serial", "GF0002")])
+    site.wrote("identity", "replaced", part="board")
+    nodes = status(site.ledger, {"n1": one, "n2": site.node}, "r2")
+    assert (nodes["n1"]["flaps"], nodes["n2"]["flaps"]) == ("3 recycles within 30 days", "")
+
+
+@pytest.mark.parametrize("failed", [True, False, None])
+def test_who_took_it_out_of_service_says_whether_it_failed(site: Site, failed: bool | None) -> None:
+    said = {} if failed is None else {"failed": failed}
+    for state in ("draining", "drained"):
+        site.wrote("state", state, **said)
+        assert site.told()["failing"] is (failed is True)
+    site.wrote("state", "imaging", **said)
+    assert site.told()["failing"] is False
+
+
 @pytest.mark.parametrize("turn", ["replaced", "moved", "asked"])
 def test_h2_the_count_begins_anew_with_a_swap_a_move_and_a_person(site: Site, turn: str) -> None:
     for _times in range(3):
