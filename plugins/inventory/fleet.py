@@ -161,7 +161,8 @@ options:
         type: str
         version_added: "0.1.0"
       timeout:
-        description: Of V(maas), seconds for one answer. A thousand machines take MAAS 40 s.
+        description: Of V(maas), seconds for one answer, and for each silence in it. A thousand machines take MAAS 40 s.
+          An answer that goes on coming has 180 s where this is shorter.
         type: float
         default: 600
   hostnames:

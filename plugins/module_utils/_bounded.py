@@ -14,34 +14,49 @@ from __future__ import annotations
 import io
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from http.client import HTTPResponse
 from typing import Any
 
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._elements import elements
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import BadAnswer, FleetError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut
 
-#: Seconds until the last byte of an answer is there, and how many it may have: the machines of a large site, at once.
+#: Seconds until the last byte of an answer is there, and how many it may have. Who waits for longer than that for a
+#: byte waits as long for the last one: a service may need nearly all of the time until its first.
 SECONDS, MOST = 180.0, 512 * 1024 * 1024
+#: The same of a list that is read element by element, and so fills no memory: 100,000 machines of MAAS are 5 GB.
+MOST_LISTED = 8 * 1024 * 1024 * 1024
+#: Of what was read so, kept to be shown where it is no list.
+_SHOWN = 4096
 #: Sent with a request whose answer is read here.
 UNPACKED: Mapping[str, str] = {"Accept-Encoding": "identity"}
 _AS_IT_IS = frozenset({"", "identity"})
 
 
 @dataclass(frozen=True)
+class Over:
+    """An answer that is over a bound. seen: what came of it. seconds: which it was to end within; 0 for its size."""
+
+    seen: str
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
 class Bounds:
     """Of each answer of a connection.
 
-    until: asked when an answer begins, until when it may last, in the clock of ``time.monotonic``. most: how many bytes
-    it may have. endless: what is raised with what was seen of one that is more, or takes longer. step: after so many
-    bytes ``until`` is asked again, since a large file may take as long as it takes while it comes; 0 for never.
+    until: asked when an answer begins, with the seconds for which its caller waits for a byte (0 for any number), until
+    when it may last, in the clock of ``time.monotonic``. most: how many bytes it may have. endless: what is raised of
+    one that is more, or takes longer. step: after so many bytes ``until`` is asked again, since a large file may take
+    as long as it takes while it comes; 0 for never.
     """
 
-    until: Callable[[], float]
+    until: Callable[[float], float]
     most: Callable[[], int]
-    endless: Callable[[str], FleetError]
+    endless: Callable[[Over], FleetError]
     step: int = 0
 
 
@@ -53,9 +68,10 @@ class _Counted(io.RawIOBase):
         self._raw = raw
         self._sock = sock
         self._bounds = bounds
-        self._began = self._left = time.monotonic()
         self._silence = sock.gettimeout()
-        self._end = bounds.until()
+        self._end = bounds.until(self._silence or 0.0)
+        self._began = self._left = time.monotonic()
+        self._within = self._end - self._began
         self._seen = self._mark = 0
 
     def readable(self) -> bool:
@@ -66,20 +82,21 @@ class _Counted(io.RawIOBase):
         self._end += now - self._left  # what its reader did meanwhile took no time of the sender's
         left = self._end - now
         if left <= 0:
-            raise self._endless()
+            raise self._endless(self._within)
         self._sock.settimeout(left if self._silence is None else min(left, self._silence))
         try:
             size: int | None = self._raw.readinto(buffer)
         except OSError as exc:
             # Without a byte it is silence, which the caller knows.
             if self._seen and time.monotonic() >= self._end:
-                raise self._endless() from exc
+                raise self._endless(self._within) from exc
             raise
         self._seen += size or 0
         if self._seen > self._bounds.most():
             raise self._endless()
         if self._bounds.step and self._seen - self._mark >= self._bounds.step:
-            self._mark, self._end = self._seen, self._bounds.until()
+            self._mark, self._end = self._seen, self._bounds.until(self._silence or 0.0)
+            self._within = self._end - self._began
         self._left = time.monotonic()
         return size
 
@@ -87,8 +104,9 @@ class _Counted(io.RawIOBase):
         self._raw.close()
         super().close()
 
-    def _endless(self) -> FleetError:
-        return self._bounds.endless(f"{self._seen} bytes in {time.monotonic() - self._began:.0f} s, and no end")
+    def _endless(self, seconds: float = 0.0) -> FleetError:
+        took = time.monotonic() - self._began
+        return self._bounds.endless(Over(f"{self._seen} bytes in {took:.0f} s, and no end", seconds))
 
 
 class _Answering(HTTPResponse):
@@ -109,12 +127,39 @@ def bounded(connection: Any, bounds: Bounds) -> Any:
     return Bounded
 
 
-def _endless(seen: str) -> BadAnswer:
-    wanted = f"at most {MOST // 1024 // 1024} MiB, whole within {SECONDS:.0f} s"
-    return BadAnswer("an answer without an end", wanted=wanted, seen=seen)
+class TooSlow(BadAnswer):
+    """An answer that began, and did not end within its time."""
+
+    def __init__(self, over: Over) -> None:
+        super().__init__(
+            "an answer without an end",
+            wanted=f"the whole of it within {over.seconds:.0f} s",
+            seen=over.seen,
+            do="look at the load of that service and of the network before it, and run again",
+        )
 
 
-_BOUNDS = Bounds(lambda: time.monotonic() + SECONDS, lambda: MOST, _endless)
+def _until(silence: float) -> float:
+    return time.monotonic() + max(SECONDS, silence)
+
+
+def _of_whole(most: Callable[[], int]) -> Bounds:
+    """Those of an answer that is taken up whole, or as a whole list."""
+
+    def endless(over: Over) -> BadAnswer:
+        if over.seconds:
+            return TooSlow(over)
+        return BadAnswer(
+            "an answer without an end",
+            wanted=f"at most {most() // 1024 // 1024} MiB",
+            seen=over.seen,
+            do="ask for less at once, if this service has so much to tell; else look what answers there",
+        )
+
+    return Bounds(_until, most, endless)
+
+
+_WHOLE, _LISTED = _of_whole(lambda: MOST), _of_whole(lambda: MOST_LISTED)
 
 try:
     import requests
@@ -142,10 +187,11 @@ else:
             return found
 
     class BoundedAdapter(AdapterOf):  # type: ignore[no-redef]
-        """The same for answers that are read whole: they have an end, and are not packed."""
+        """The same for answers that are read whole: they have an end, and are not packed. listed: each is a list that
+        is read element by element."""
 
-        def __init__(self, *args: Any, **kwargs: Any) -> None:
-            super().__init__(_BOUNDS, *args, **kwargs)
+        def __init__(self, *args: Any, listed: bool = False, **kwargs: Any) -> None:
+            super().__init__(_LISTED if listed else _WHOLE, *args, **kwargs)
 
         def send(self, request: Any, *args: Any, **kwargs: Any) -> Any:
             answer = super().send(request, *args, **kwargs)
@@ -194,14 +240,55 @@ def bounded_session(session: Any, adapter: Any = None) -> Any:
     return session
 
 
-def asked(session: Any, method: str, url: str, *, address: str, headers: Mapping[str, str], **more: Any) -> Whole:
+class Listed(Whole):
+    """A list of which ``each`` made something, element by element. Of its text the beginning is left."""
+
+    def __init__(self, answer: Any, each: Callable[[Any], Any]) -> None:
+        self._problem: ValueError | None = None
+        self._made: list[Any] = []
+        self._beginning = b""
+
+        def read(most: int) -> bytes:
+            piece: bytes = answer.raw.read(most, decode_content=False)
+            self._beginning += piece[: max(0, _SHOWN - len(self._beginning))]
+            return piece
+
+        for element in self._parsed(elements(read)):
+            self._made.append(each(element))
+        super().__init__(answer.status_code, answer.headers, self._beginning)
+
+    def _parsed(self, found: Iterator[Any]) -> Iterator[Any]:
+        try:
+            yield from found
+        except ValueError as exc:
+            self._problem = exc
+
+    def json(self) -> list[Any]:
+        if self._problem is not None:
+            raise self._problem
+        return self._made
+
+
+def asked(
+    session: Any,
+    method: str,
+    url: str,
+    *,
+    address: str,
+    headers: Mapping[str, str],
+    each: Callable[[Any], Any] | None = None,
+    **more: Any,
+) -> Whole:
     """Send a request over a session that is bound, and read what comes back.
 
     :param address: where it goes, for people.
+    :param each: makes of each element of the list that comes with a 200 what is kept of it.
     :raises BadAnswer: where it has no end or is packed; errors of requests, also where the connection ends within it.
     """
     try:
         answer = session.request(method, url, headers=dict(headers), stream=True, **more)
+        if each is not None and answer.status_code == 200:
+            return Listed(answer, each)
         return Whole(answer.status_code, answer.headers, answer.raw.read(decode_content=False))
     except BadAnswer as exc:
         raise exc.located(address=address) from exc

@@ -21,7 +21,12 @@ from urllib.parse import SplitResult, unquote, urlsplit
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _tls as tls
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._away import Away
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._bounded import AdapterOf, Bounds, bounded_session
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bounded import (
+    AdapterOf,
+    Bounds,
+    Over,
+    bounded_session,
+)
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
     BadAnswer,
     ConfigError,
@@ -187,17 +192,17 @@ def _http(url: str, ca_path: str | None, timeout: float) -> Iterator[Source]:
 def _paced(url: str, timeout: float) -> Bounds:
     """A server that drips, in the head of its answer too, is not waited for; one that goes on sending is."""
 
-    def drips(seen: str) -> Unreachable:
+    def drips(over: Over) -> Unreachable:
         slow = _TIMEOUTS * timeout
         return Unreachable(
             f"less than 1 MiB in {slow:g} s",
             address=shown(url),
-            seen=seen,
+            seen=over.seen,
             do="look at the server's load",
             details={"slow": slow},
         )
 
-    return Bounds(lambda: time.monotonic() + _TIMEOUTS * timeout, lambda: sys.maxsize, drips, step=_PIECE)
+    return Bounds(lambda _silence: time.monotonic() + _TIMEOUTS * timeout, lambda: sys.maxsize, drips, step=_PIECE)
 
 
 def _pieces(answer: Any, url: str) -> Iterator[bytes]:

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Machines of a MAAS as inventory records. PRIVATE to the collection.
 
-API 2.0 knows no pages, and 49 kB a machine: 1,000 machines are 49 MB and 40 s. So each answer is cut down to what is
-needed before the next is asked for, machines whose ids are known are asked for in blocks, and the time limit is long.
+API 2.0 knows no pages, and 49 kB a machine: 1,000 machines are 49 MB and 40 s. So each machine is cut down to what is
+needed before the next is parsed, machines whose ids are known are asked for in blocks, and the time limit is long.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_cont
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_fields import Fields
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_record import Record
 
-Cut = Callable[[Sequence[Mapping[str, Any]]], list[dict[str, Any]]]
+#: A machine, cut down; an empty one where it is none.
+Cut = Callable[[Mapping[str, Any]], dict[str, Any]]
 
 TIMEOUT = 600.0
 BLOCK = 50
@@ -63,14 +64,15 @@ def read_maas(options: Mapping[str, Any], *, where: str, fields: Fields, control
         },
         Context(node=where),
         timeout=float(options.get("timeout") or TIMEOUT),
+        longer=f"set a longer timeout for this source ({where}), or ask for fewer machines with its query",
     )
 
-    def cut(machines: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-        return [_cut(machine, fields, where) for machine in machines if _is_machine(machine, where)]
+    def cut(machine: Mapping[str, Any]) -> dict[str, Any]:
+        return _cut(machine, fields, where) if _is_machine(machine, where) else {}
 
     try:
         power = _power(api) if options.get("bmc") else {}
-        found = _blocks(api, list(power), filters, cut) if power else cut(api.machines(_query(filters)))
+        found = _blocks(api, list(power), filters, cut) if power else _kept(api, _query(filters), cut)
         told = [fields.fill(_controlled(machine, power, where, control), machine["picked"]) for machine in found]
         return [replace(one, group=group) if one.dpu else one for one in told]
     finally:
@@ -101,10 +103,14 @@ def _power(api: MaasApi) -> dict[str, dict[str, str]]:
 def _blocks(api: MaasApi, ids: Sequence[str], filters: Mapping[str, Any], cut: Cut) -> list[dict[str, Any]]:
     def ask(block: Sequence[str]) -> list[dict[str, Any]]:
         query = [*_query(filters), *(("id", system_id) for system_id in block)]
-        return cut(api.machines(query))
+        return _kept(api, query, cut)
 
     with ThreadPoolExecutor(WORKERS, thread_name_prefix="gpufleet-maas") as pool:
         return [machine for block in pool.map(ask, _cut_in_blocks(ids)) for machine in block]
+
+
+def _kept(api: MaasApi, query: list[tuple[str, str]], cut: Cut) -> list[dict[str, Any]]:
+    return [machine for machine in api.each_machine(query, cut) if machine]
 
 
 def _cut_in_blocks(ids: Sequence[str]) -> Iterator[Sequence[str]]:

@@ -212,7 +212,7 @@ class NetboxApi:
     def _get(self, path: str, query: Sequence[tuple[str, str]]) -> Any:
         url = f"{self.address}/api/{path}"
         try:
-            more = {"params": list(query), "timeout": TIMEOUT, "allow_redirects": False}
+            more: dict[str, Any] = {"params": list(query), "timeout": TIMEOUT, "allow_redirects": False}
             answer = asked(self._session, "GET", url, address=self.address, headers={}, **more)
         except requests.exceptions.RequestException as exc:
             raise _PEER.unreached(self.address, exc, cause(exc), timeout=TIMEOUT) from exc

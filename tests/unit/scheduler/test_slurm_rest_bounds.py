@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _bounded
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import BadAnswer, FleetError
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm import rest_shapes
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm import rest, rest_shapes
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm.driver import Slurm
 
 PATHS = {"/slurm/v0.0.44/nodes/": {"get": {}}, "/slurm/v0.0.44/node/{name}": {"post": {}}}
@@ -82,6 +82,7 @@ def test_a_byte_now_and_then_holds_nobody_for_longer_than_an_answer_may_take(
     server: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(_bounded, "SECONDS", 0.5)
+    monkeypatch.setattr(rest, "TIMEOUT", 0.5)
     with pytest.raises(BadAnswer, match="without an end") as caught:
         states(server, drips)
     seen = int(caught.value.seen.split()[0])

@@ -33,7 +33,7 @@ class Endless(BadAnswer):
 
 def bounds(until: Callable[[], float]) -> Bounds:
     """Of each answer of one BMC. :param until: as there."""
-    return Bounds(until, lambda: MOST_BYTES, Endless)
+    return Bounds(lambda _silence: until(), lambda: MOST_BYTES, lambda over: Endless(over.seen))
 
 
 def content(answer: Any) -> bytes:

@@ -20,13 +20,18 @@ import secrets
 import threading
 import time
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 from urllib.parse import quote
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import require
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._bounded import asked, bounded_session
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bounded import (
+    BoundedAdapter,
+    TooSlow,
+    asked,
+    bounded_session,
+)
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
     BadAnswer,
     ConfigError,
@@ -81,7 +86,8 @@ def authorization(key: str) -> str:
 class MaasApi:
     """GET, and writes that ask first."""
 
-    def __init__(self, params: Mapping[str, Any], ctx: Context, *, timeout: float = TIMEOUT) -> None:
+    def __init__(self, params: Mapping[str, Any], ctx: Context, *, timeout: float = TIMEOUT, longer: str = "") -> None:
+        """:param longer: what a person does where an answer takes longer than timeout, if anything sets that."""
         if _MISSING:
             raise MissingLibrary("requests", why="it speaks to MAAS", cause=_MISSING)
         require(params, "provisioner_url", "provisioner_api_key", node=ctx.node)
@@ -99,15 +105,18 @@ class MaasApi:
         self._verify = _PEER.verified_by(
             self.address, params.get("provisioner_ca_path"), "gpufleet_provisioner_ca_path"
         )
-        self._timeout = timeout
+        self._timeout, self._longer = timeout, longer
         self._of_thread = threading.local()
         self._sessions: list[Any] = []
 
     # -- reading -----------------------------------------------------------------------------------------------
 
-    def get(self, path: str, query: Fields = (), *, patient: bool = True) -> Any:
-        """The JSON of an answer; None on 404. ``patient`` repeats what MAAS asks to be repeated."""
-        answer = self._patiently(path, query) if patient else self._send("GET", path, query, ())
+    def get(
+        self, path: str, query: Fields = (), *, patient: bool = True, each: Callable[[Any], Any] | None = None
+    ) -> Any:
+        """The JSON of an answer; None on 404. ``patient`` repeats what MAAS asks to be repeated, ``each`` makes of each
+        element of a list what is kept of it."""
+        answer = self._patiently(path, query, each) if patient else self._send("GET", path, query, (), each)
         if answer.status_code == 404:
             return None
         self._judged(answer, "GET", path)
@@ -116,9 +125,25 @@ class MaasApi:
     def machines(self, query: Fields, *, patient: bool = True) -> list[dict[str, Any]]:
         """A list of machines, by a filter that MAAS knows (an unknown one is 400)."""
         found = self.get("machines/", query, patient=patient)
-        if not isinstance(found, list) or not all(isinstance(one, dict) and "system_id" in one for one in found):
-            raise _PEER.no_list(self.address, "GET machines/", found)
+        if not isinstance(found, list) or not all(_is_machine(one) for one in found):
+            raise self._no_machines(found)
         return found
+
+    def each_machine(self, query: Fields, kept: Callable[[dict[str, Any]], Any]) -> list[Any]:
+        """What is kept of each, made as they come: a large site's machines are never in memory all at once."""
+
+        def checked(one: Any) -> Any:
+            if not _is_machine(one):
+                raise self._no_machines(one)
+            return kept(one)
+
+        found = self.get("machines/", query, each=checked)
+        if not isinstance(found, list):
+            raise self._no_machines(found)
+        return found
+
+    def _no_machines(self, found: Any) -> FleetError:
+        return _PEER.no_list(self.address, "GET machines/", found)
 
     # -- writing -----------------------------------------------------------------------------------------------
 
@@ -186,30 +211,41 @@ class MaasApi:
 
     # -- one request -------------------------------------------------------------------------------------------
 
-    def _patiently(self, path: str, query: Fields) -> Any:
+    def _patiently(self, path: str, query: Fields, each: Callable[[Any], Any] | None) -> Any:
         return self._ctx.wait(
-            lambda: self._send("GET", path, query, ()), lambda got: not _asks_again(got), **_patience("GET", path)
+            lambda: self._send("GET", path, query, (), each),
+            lambda got: not _asks_again(got),
+            **_patience("GET", path),
         )
 
-    def _session(self) -> Any:
-        """One a thread: a requests session is not made for two."""
-        session = getattr(self._of_thread, "session", None)
+    def _session(self, listed: bool) -> Any:
+        """One a thread: a requests session is not made for two. Lists that are read by elements may be larger."""
+        name = "listed" if listed else "whole"
+        session = getattr(self._of_thread, name, None)
         if session is None:
-            session = bounded_session(requests.Session())
-            self._of_thread.session = session
+            session = bounded_session(requests.Session(), BoundedAdapter(listed=listed))
+            setattr(self._of_thread, name, session)
             self._sessions.append(session)
         return session
 
-    def _send(self, method: str, path: str, query: Fields, fields: Fields | bytes) -> Any:
+    def _send(
+        self,
+        method: str,
+        path: str,
+        query: Fields,
+        fields: Fields | bytes,
+        each: Callable[[Any], Any] | None = None,
+    ) -> Any:
         if not path.endswith("/"):
             raise ValueError(f"a MAAS address ends with a slash: {path}")
         try:
             return self.clock.timed(
                 lambda: asked(
-                    self._session(),
+                    self._session(each is not None),
                     method,
                     f"{self.address}/api/2.0/{path}",
                     address=self.address,
+                    each=each,
                     params=list(query),
                     data=fields if isinstance(fields, bytes) else list(fields) or None,
                     headers={
@@ -223,7 +259,13 @@ class MaasApi:
                 )
             )
         except requests.exceptions.RequestException as exc:
-            raise _PEER.unreached(self.address, exc, cause(exc), timeout=self._timeout) from exc
+            failed = _PEER.unreached(self.address, exc, cause(exc), timeout=self._timeout)
+            if failed.details.get("slow") and self._longer:
+                failed.do = f"{self._longer}; or {failed.do}"
+            raise failed from exc
+        except TooSlow as exc:
+            exc.do = f"{self._longer}; or {exc.do}" if self._longer else exc.do
+            raise
 
     def _judged(self, answer: Any, method: str, path: str) -> None:
         code = answer.status_code
@@ -264,6 +306,10 @@ class MaasApi:
     def close(self) -> None:
         for session in self._sessions:
             session.close()
+
+
+def _is_machine(found: Any) -> bool:
+    return isinstance(found, dict) and "system_id" in found
 
 
 def _patience(method: str, path: str) -> dict[str, Any]:
