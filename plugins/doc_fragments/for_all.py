@@ -44,6 +44,6 @@ options:
       - V(32) where the task does not say it, and V(1000) for M(gpufleet.baremetal.scheduler_node), whose hosts wait for
         one answer of their scheduler; but V(32) there, too, for holds and resumes at a scheduler that is written to
         node by node, by what the host has that runs the task.
-      - Machines with O(ignore:bmc_protocol=ipmi) are served one after the other.
+      - Of machines with O(ignore:bmc_protocol=ipmi) at most 16, each of which is spoken to by a process of its own.
     type: int
 """

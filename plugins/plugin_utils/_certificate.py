@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc import names
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.certificate import another, fingerprint
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.registry import APART, side_by_side
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.who import NOBODY_KNOWS
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, FleetError, WrongMachine
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.places import default_is_there
@@ -19,6 +20,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._serial import 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._swap import SWAPPED
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.identity import SAME, normal_identity
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._apart import Apart
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._door import VerbAction
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._leaves import forced
 
@@ -35,7 +37,7 @@ class CertifiedAction(VerbAction):
     #: Whether this verb may fix a certificate: one that only reads, and is meant for the first look at a BMC.
     FIXES: ClassVar[bool] = False
     #: pyghmi keeps one event loop for all sessions of a process, which is turned by whoever waits.
-    TAKES_TURNS = {"bmc_protocol": ("ipmi",)}
+    APART = Apart("bmc_protocol", tuple(APART), side_by_side)
 
     def prepare(self, params: dict[str, Any]) -> dict[str, Any]:
         # One spelling, before anything is held against it: what the driver takes for a fixed certificate is one here.

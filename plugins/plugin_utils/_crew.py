@@ -3,8 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Threads of one worker, each of which serves one host after the other. PRIVATE to the collection.
 
-They are daemons: one that hangs in a peer keeps no worker from its end. What has to go on in the worker's own thread
-comes back to it.
+They are daemons: one that hangs in a peer keeps no worker from its end.
 """
 
 from __future__ import annotations
@@ -27,16 +26,16 @@ _STACK = 1 << 20
 
 class Crew:
     """
-    :param work: serves one host; true where that is to be done in the worker's own thread, by calling it again.
+    :param work: serves one host.
     :param rounds: who is at work there.
     """
 
-    def __init__(self, work: Callable[[str, bool], bool], rounds: Rounds) -> None:
+    def __init__(self, work: Callable[[str], None], rounds: Rounds) -> None:
         self._work = work
         self._rounds = rounds
         self._todo: queue.SimpleQueue[str] = queue.SimpleQueue()
-        #: Hosts for the worker's own thread; an empty name of each thread that has come to its end.
-        self._back: queue.SimpleQueue[str] = queue.SimpleQueue()
+        #: Of each thread that has come to its end.
+        self._ended: queue.SimpleQueue[None] = queue.SimpleQueue()
         self._over = threading.Event()
         self._threads: list[threading.Thread] = []
 
@@ -55,12 +54,10 @@ class Crew:
                     beat()
                     due = time.monotonic() + _BEAT_SECONDS
                 try:
-                    host = self._back.get(timeout=max(0.0, due - time.monotonic()))
+                    self._ended.get(timeout=max(0.0, due - time.monotonic()))
                 except queue.Empty:
                     continue
-                left -= not host
-                if host:
-                    self._work(host, True)
+                left -= 1
         finally:
             self._over.set()
 
@@ -97,7 +94,6 @@ class Crew:
                         host = self._todo.get_nowait()
                     except queue.Empty:
                         return
-                    if self._work(host, False):
-                        self._back.put(host)
+                    self._work(host)
         finally:
-            self._back.put("")
+            self._ended.put(None)

@@ -58,6 +58,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Co
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _boot_probe as boot_probe
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _run_ends as run_ends
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _tenant as tenant
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._apart import Apart
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._core import LEAST as _LEAST  # noqa: F401
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._failures import events_of, notes_of, outcome
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._holds import belongs
@@ -100,8 +101,8 @@ class VerbAction(Shipping):
     BATCH: ClassVar[bool] = False
     #: True where this host is one of those that one task serves.
     OF_ALL: ClassVar[bool] = False
-    #: By option, with which of its words hosts that one task serves take turns: what serves them is not made for more.
-    TAKES_TURNS: ClassVar[Mapping[str, Collection[str]]] = {}
+    #: Which of the hosts that one task serves have a library that serves one at a time.
+    APART: ClassVar[Apart | None] = None
     #: Whose progress a line tells of; the host's own without it.
     LABEL: ClassVar[str] = ""
     verb: Callable[[Mapping[str, Any], Context], Result]

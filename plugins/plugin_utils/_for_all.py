@@ -17,7 +17,7 @@ import functools
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from typing import Any, ClassVar, cast
 
 from ansible.errors import AnsibleError
@@ -102,13 +102,11 @@ class OneOfAll(VerbAction):
     variable: Callable[[str], Any]
     _common: Ledger | None = None
 
-    def takes_turns(self) -> bool:
-        """Is it to be served in the worker's own thread?"""
-
-        def told(name: str) -> str:
-            return str(self._task.args.get(name) or self.variable(f"gpufleet_{name}") or "")
-
-        return any(told(name) in words for name, words in self.TAKES_TURNS.items())
+    def is_apart(self) -> bool:
+        if self.APART is None:
+            return False
+        name = self.APART.option
+        return str(self._task.args.get(name) or self.variable(f"gpufleet_{name}") or "") in self.APART.words
 
     def _lifeline(self, params: Mapping[str, Any]) -> LedgerLifeline:
         self._line = super()._lifeline(params)
@@ -223,7 +221,13 @@ class Leader(BatchAction):
         self._served = hosts = [str(node["host"]) for node in params["nodes"]]
         self._progress = Progress(len(hosts), time.monotonic())
         crew = Crew(self._serve, self.common.rounds)
-        ended = BrokenOff()
+        ended, apart = BrokenOff(), self.DOOR.APART
+        self._seats = threading.BoundedSemaphore(apart.most if apart else 1)
+        with apart.begun(self.common) if apart else nullcontext():
+            self._by(crew, hosts, params, ended)
+        return self._answer(hosts)
+
+    def _by(self, crew: Crew, hosts: list[str], params: Mapping[str, Any], ended: BrokenOff) -> None:
         ended.hold()
         try:
             with turns.together():
@@ -237,7 +241,6 @@ class Leader(BatchAction):
             raise
         finally:
             ended.release()
-        return self._answer(hosts)
 
     def _beat(self) -> None:
         self._line.parent_lives()
@@ -264,19 +267,18 @@ class Leader(BatchAction):
             ]
         return answer
 
-    def _serve(self, host: str, in_turn: bool) -> bool:
-        """One host's verdict; true where it has none yet, since it waits for its turn in the worker's own thread."""
+    def _serve(self, host: str) -> None:
+        """One host's verdict."""
         result: dict[str, Any]
         try:
             with ONE_AT_A_TIME:
                 one, variables = self._one(host)
-                waits = not in_turn and one.takes_turns()
-            if waits:
-                return True
-            self._at_work[host] = one
-            if self.over:
-                return False
-            result = one.run(task_vars=variables)
+                seat = self._seats if one.is_apart() else nullcontext()
+            with seat:  # before the time of its task begins
+                self._at_work[host] = one
+                if self.over:
+                    return
+                result = one.run(task_vars=variables)
         except FleetError as exc:
             result = {"failed": True, "changed": False, **exc.located(node=host).as_result()}
         except AnsibleError as exc:
@@ -289,7 +291,6 @@ class Leader(BatchAction):
         self._warnings += [f"{host}: {line}" for line in result.get("warnings") or ()]
         self._diffs[host] = result.get("diff")
         self._verdicts[host] = verdict(result)
-        return False
 
     def _one(self, host: str) -> tuple[OneOfAll, dict[str, Any]]:
         """Its door, and what its own task would see."""

@@ -13,8 +13,9 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from ansible_collections.gpufleet.baremetal.plugins.action import provisioner_node, scheduler_node
@@ -22,6 +23,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import DeadlineExceeded
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._quarantine import quarantines
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Event, Result
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._apart import Apart
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._batch import own, succeeded
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._certificate import CertifiedAction
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._for_all import ForAll
@@ -223,18 +225,16 @@ def test_a_host_with_another_ledger_has_its_events_there(tmp_path: Path) -> None
 
 
 class Counting:
-    """How many are at work at once, and in which threads."""
+    """How many are at work at once."""
 
     def __init__(self) -> None:
         self.now = self.most = 0
-        self.threads: set[int] = set()
         self._lock = threading.Lock()
 
     def __call__(self, params: Mapping[str, Any], ctx: Context) -> Result:
         with self._lock:
             self.now += 1
             self.most = max(self.most, self.now)
-            self.threads.add(threading.get_ident())
         time.sleep(0.1)
         with self._lock:
             self.now -= 1
@@ -266,11 +266,14 @@ def test_few_wait_for_the_turn_of_a_provisioner_that_is_written_to_one_by_one(pr
     assert provisioner_node.ActionModule.at_once(lambda name: told.get(name, "")) == number
 
 
-def test_machines_that_speak_ipmi_take_turns_in_the_workers_own_thread(tmp_path: Path) -> None:
+@pytest.mark.parametrize("protocol, most", [("ipmi", 2), ("redfish", 4)])
+def test_of_machines_that_need_a_process_each_no_more_are_served_at_once_than_may_run(
+    tmp_path: Path, protocol: str, most: int
+) -> None:
     counting = Counting()
-    found, _door = play(tmp_path, counting, base=Certified, bmc_protocol="ipmi")
+    found, _door = play(tmp_path, counting, base=Certified, bmc_protocol=protocol)
     assert all(verdict["ok"] for verdict in found["verdicts"].values()), found
-    assert counting.most == 1 and counting.threads == {threading.get_ident()}
+    assert counting.most == most
 
 
 def test_who_is_told_to_end_lets_those_at_work_give_back_what_they_have(tmp_path: Path) -> None:
@@ -326,3 +329,5 @@ def end_of(worker: Any, folder: Path, begun: str) -> None:
 
 class Certified(ForAll, CertifiedAction):
     """A verb on a BMC."""
+
+    APART = replace(cast(Apart, CertifiedAction.APART), most=2)

@@ -15,7 +15,7 @@ from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc import contract as c
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.ipmi import quirks
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.ipmi.link import IpmiLink
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.ipmi.apart import link_for
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.quirks import Quirk, matching
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import BadAnswer, DeadlineExceeded, FleetError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
@@ -33,7 +33,7 @@ class Machine:
 
     def __init__(self, params: Mapping[str, Any], ctx: Context) -> None:
         self._deadline = time.monotonic() + float(params.get("timeout") or 300.0)
-        self.link = IpmiLink(
+        self.link = link_for(ctx.peers)(
             str(params["bmc_address"]),
             str(params["bmc_username"]),
             str(params["bmc_password"]),
