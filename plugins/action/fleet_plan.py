@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.action.fleet_status import ActionModule as FleetStatus
@@ -18,6 +19,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.served 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._waves import (
     begun,
+    breaker,
     budget,
     ended,
     plan,
@@ -36,7 +38,7 @@ _BESIDE = "its domains have no room beside the others of this wave: run it again
 #: What to do where waves were broken off.
 _AGAIN = "When that is mended, run it again"
 _RESET = (
-    "When that is mended, say so, and the roll-out of {images} goes on: ansible-playbook gpufleet.baremetal.waves"
+    "When that is mended, say so, and {what} on: ansible-playbook gpufleet.baremetal.waves"
     ' -i INVENTORY -e waves=reset -e \'{{"waves_why": "..."}}\''
 )
 
@@ -49,7 +51,9 @@ class ActionModule(FleetStatus):
     def prepare(self, params: dict[str, Any]) -> dict[str, Any]:
         refuse(params)
         self._limits = budget.limits(params["budgets"])
-        self._failures = budget.limit(params["failures"], "failures")
+        failures = budget.limit(params["failures"], "failures")
+        recent = params["recent_failures"], params["recent_hours"]
+        self._rules = breaker.Rules(failures, params["same_finding"], *recent)
         self._windows = window.windows(params["windows"])
         self._seen: dict[str, Seen] = {}
         # Whether a passport ends is no matter of a plan.
@@ -108,24 +112,41 @@ class ActionModule(FleetStatus):
         self._seen_waves = {one["id"] for one in waves}
         self._places = places.newest(self.ledger(), ids) if not self._limits.keys().isdisjoint(places.KEYS) else {}
         self._count(waves)
-        hosts = {node_id: host for host, node_id in ids.items()}
+        self._judge({node_id: host for host, node_id in ids.items()}, waves)
+
+    def _judge(self, hosts: Mapping[str, str], waves: Collection[begun.Event]) -> None:
+        """What the waves before have shown, of this run and as far as they count of others."""
+        known = frozenset(hosts)
         mine = {hosts[one["node_id"]]: one for one in waves if one["run_id"] == self.run_id and one["node_id"] in hosts}
-        self._before = ended.ended(mine, self._nodes)
         self._images = self._declared() if self._params["rollout"] else frozenset()
         self._tries: list[str] = []
+        said = begun.mended(self.ledger(), known)
+        own = ended.ended(mine, self._nodes, begun.stopped(self.ledger(), mine))
+        # What this run has begun is judged as its own; what it gave back again is as it was before.
+        pasts = {hosts[node]: past for node, past in self._pasts(known, said).items()}
+        earlier = {host: past for host, past in pasts.items() if host not in mine}
+        away: rollout.Gone = {}
         if self._images:
-            image = min(self._images)
-            said = begun.mended(self.ledger(), known)
-            told = rollout.remembered(self.ledger(), known, image, said)
-            # What this run has begun is judged as its own; what it gave back again is as it was before.
-            pasts = {hosts[node]: past for node, past in told.items()}
-            self._before = rollout.with_own(self._before, pasts)
-            earlier = {host: past for host, past in pasts.items() if host not in mine}
-            away = rollout.gone(self.ledger(), known, image, said)
+            away = rollout.gone(self.ledger(), known, min(self._images), said)
             awaited = self._promises(begun.waited_for(waves, said))
-            self._before = rollout.with_earlier(self._before, earlier, self._nodes, away)
+            own = rollout.with_own(own, pasts)
+            self._before = rollout.with_earlier(own, earlier, self._nodes, away)
             self._tries = tries.here(earlier, self._before.through, self._nodes, awaited)
             self._tries += tries.away(away, working(self.ledger(), list(away), self._run_as), awaited)
+        else:
+            self._before = rollout.with_plain(own, earlier, self._nodes) if self._params["remember"] else own
+        serving = (host for host in self._before.failed if self._nodes.get(host, {}).get("state") == "admitted")
+        self._before = replace(self._before, serving=frozenset(serving))
+        came = {host: (past, str(self._nodes[host]["state"])) for host, past in pasts.items()}
+        came.update({name: (past, "") for name, past in away.values()})
+        self._came = breaker.shown(own, {host: float(wave["at"]) for host, wave in mine.items()}, came)
+
+    def _pasts(self, known: Collection[str], said: begun.Mended) -> dict[str, rollout.Past]:
+        """What became of the nodes that waves took: for the image; without a roll-out, of late, or ever."""
+        if self._images:
+            return rollout.remembered(self.ledger(), known, min(self._images), said)
+        since = 0.0 if self._params["remember"] else self.ledger().now() - self._rules.seconds
+        return rollout.of_late(self.ledger(), known, said, run=self.run_id, since=since)
 
     def _declared(self) -> frozenset[str]:
         """The images that these hosts are to run. :raises ConfigError: for one that could not be told from others."""
@@ -175,9 +196,14 @@ class ActionModule(FleetStatus):
 
     def _broken_off(self) -> str:
         """Why what the waves before have shown lets no further one begin, with what they have in common."""
-        halted = ended.halted(self._before, self._failures)
-        failed = {host: self._nodes[host] for host in self._before.failed if host in self._nodes}
-        mended = _RESET.format(images=", ".join(sorted(self._images))) if self._images else _AGAIN
+        images = ", ".join(sorted(self._images))
+        halted = ended.halted(self._before, self._rules.failures)
+        lasts = not halted or bool(images) or self._params["remember"]
+        halted = halted or breaker.halted(self._came, self._rules, self.ledger().now(), images)
+        hosts = self._before.failed or [host for host, one in self._came.items() if one.failed]
+        failed = {host: self._nodes[host] for host in hosts if host in self._nodes}
+        what = f"the roll-out of {images} goes" if images else "waves go"
+        mended = _RESET.format(what=what) if lasts else _AGAIN
         return f"{'; '.join(filter(None, (halted, shown.shared(failed))))}. {mended}" if halted else ""
 
     def _due(self, left: Mapping[str, str]) -> list[budget.Member]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+SOMEBODY_ELSES = "somebody else"
 #: By whose failure it is, the kinds that errors and verdicts tell; of a verdict an empty kind is the node's own.
 _KINDS: Mapping[str, tuple[str, ...]] = {
     "node": ("", "deadline", "failure_stands", "not_proven", "trust"),
@@ -21,7 +22,7 @@ _KINDS: Mapping[str, tuple[str, ...]] = {
         *("profile_missing", "unsupported", "wrong_machine"),
     ),
     "service": ("bad_answer", "changed", "error", "lost_answer", "refused", "unproven", "unreachable"),
-    "somebody else": (
+    SOMEBODY_ELSES: (
         *("evidence_missing", "fenced", "lease_held", "lease_lost"),
         *("not_adopted", "not_ours", "permit_due"),
     ),

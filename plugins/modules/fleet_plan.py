@@ -37,8 +37,8 @@ options:
         it is for a run that has ended with those. Until one node has come through, no more than O(canary) may go.
       - V(paused) has no wave begin with these hosts until V(resumed). Where O(hosts) are all hosts of the inventory,
         hosts that are added later are paused as well. What has begun goes on.
-      - V(reset) says that what was found out of the images that O(hosts) are to run was mended. Their roll-out, if it
-        was broken off, goes on, and begins with a canary anew.
+      - V(reset) says that what was found out of the images that O(hosts) are to run, or in any waves with them, was
+        mended. What was broken off goes on, and begins with a canary anew.
     type: str
     choices: [planned, begun, paused, resumed, reset]
     default: planned
@@ -81,8 +81,35 @@ options:
     description:
       - How many of the nodes that have ended may not be in service again, as a limit of O(budgets). Where they are
         more, no further wave begins. A percentage is rounded down, and may come to none.
+      - A node that its run was stopped at before it was drained has failed as well, unless somebody else holds it.
     type: str
     default: "10%"
+  same_finding:
+    description:
+      - So many nodes that failed with one finding (V(dcgm:80)), or one kind of error, let no further wave begin,
+        however few of all that have ended they are. V(0) for however many.
+      - Counted are the nodes of which O(failures) is counted, and without O(rollout) those of the last O(recent_hours).
+    type: int
+    default: 3
+  recent_failures:
+    description:
+      - So many nodes that failed within O(recent_hours), in whatever waves of whatever runs, let no further wave begin
+        where they are more than O(failures) of those that ended in these hours. V(0) for however many.
+      - With O(rollout) in waves of the image alone.
+    type: int
+    default: 3
+  recent_hours:
+    description: How long that time is.
+    type: float
+    default: 24.0
+  remember:
+    description:
+      - Without O(rollout), what failed in waves of earlier runs, and is not in service again, counts in O(failures)
+        whenever that was, until V(reset); what they brought back counts among those that have ended. Each run begins
+        with a canary of its own.
+      - Nodes that the inventory has no more are not counted.
+    type: bool
+    default: false
   rollout:
     description:
       - Go on with a roll-out. What any wave of an earlier run has shown of the images that O(hosts) are to run counts

@@ -14,7 +14,7 @@ from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event as Told
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._waves.ended import BEGUN, RESET, WITHDRAWN
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._waves.ended import BEGUN, RESET, WITHDRAWN, stops
 
 _COLUMNS = "SELECT id, node_id, run_id, at, kind, name, data FROM events WHERE node_id IN :nodes AND kind = 'wave'"
 _UNTAKEN = (
@@ -26,6 +26,7 @@ _RECENT = (
     f"{_COLUMNS} AND name IN ('{BEGUN}', '{WITHDRAWN}') AND (at >= :since OR run_id = :run OR {_UNTAKEN}) ORDER BY id"
 )
 _RESETS = f"{_COLUMNS} AND name = '{RESET}' ORDER BY id"
+_STOPPED = "SELECT id, node_id, run_id, data FROM events WHERE node_id IN :nodes AND kind = 'note' AND name = 'stopped'"
 _BEGUN = f"{_COLUMNS} AND name = '{BEGUN}' ORDER BY id"
 
 Event = Mapping[str, Any]
@@ -56,7 +57,8 @@ class Mended:
         self._of_node: dict[tuple[str, str], int] = {}
         self._of_any: dict[str, int] = {}
         for reset in sorted(resets, key=lambda one: int(one["id"])):
-            for image in map(str, reset["data"].get("images") or ()):
+            # It is one about what a wave brought that was of no image, too.
+            for image in ("", *map(str, reset["data"].get("images") or ())):
                 self._of_node[str(reset["node_id"]), image] = int(reset["id"])
                 if reset["node_id"] in self._known:
                     self._of_any[image] = int(reset["id"])
@@ -87,6 +89,21 @@ def append(ledger: Ledger, run: str, events: Sequence[tuple[str, Told]], secrets
     with ledger.transaction() as conn:
         ledger.alone_with_waves(conn)
         return ledger.append_in(conn, run, events, secrets=secrets)
+
+
+def stopped(ledger: Ledger, waves: Mapping[str, Event]) -> list[str]:
+    """The hosts at which the run that began their wave was stopped since, by what is no matter of somebody else's.
+
+    :param waves: by host, the event by which it began.
+    """
+    hosts = {str(wave["node_id"]): host for host, wave in waves.items()}
+    notes = read(ledger, _STOPPED, hosts) if hosts else []
+    return [
+        host
+        for note in notes
+        for host in [hosts[str(note["node_id"])]]
+        if note["run_id"] == waves[host]["run_id"] and int(note["id"]) > int(waves[host]["id"]) and stops(note)
+    ]
 
 
 def took(ledger: Ledger, node_ids: Collection[str], image: str) -> list[Event]:

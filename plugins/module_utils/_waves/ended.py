@@ -4,18 +4,20 @@
 """How the waves of a run ended, and whether a further one may begin. PRIVATE to the collection.
 
 Whoever was taken and is not in service again has failed, whatever kept it: a node that fell off the network, a gate
-that could not tell and a drain that took too long stop a roll-out as a broken node does. Counted is what has ended, not
-what is planned: of a thousand nodes one is nothing, of the three that ended it is much.
+that could not tell and a drain that took too long stop a roll-out as a broken node does. So has one that was stopped
+before its drain, as by a BMC that does not answer, unless it was somebody else who kept it. Counted is what has ended,
+not what is planned: of a thousand nodes one is nothing, of the three that ended it is much.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._folded import folded
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.holder import Holder
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._quarantine import SOMEBODY_ELSES, WHOSE
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._waves.budget import Limit
 
 #: The kind of event; what is told of a node by its names.
@@ -35,7 +37,8 @@ class Ended:
     """The hosts of the waves before, by how they came out.
 
     canaries: those that went before one had come through. unfinished: what a run that was killed left half-way.
-    size: of the newest wave of an earlier run that a node has come through.
+    size: of the newest wave of an earlier run that a node has come through. back: those that earlier runs brought back,
+    which prove nothing of what this one brings. serving: those that failed, and are in service as they were.
     """
 
     through: tuple[str, ...] = ()
@@ -43,6 +46,8 @@ class Ended:
     canaries: tuple[str, ...] = ()
     unfinished: tuple[str, ...] = ()
     size: int = 0
+    back: tuple[str, ...] = ()
+    serving: frozenset[str] = frozenset()
 
     @property
     def sure(self) -> bool:
@@ -50,21 +55,33 @@ class Ended:
         return bool(self.through)
 
 
-def how(begun: Mapping[str, Any], one: Mapping[str, Any]) -> str:
-    """:param begun: the event by which its wave began. :param one: where it stands, as fleet_status tells it."""
+def stops(note: Mapping[str, Any]) -> bool:
+    """Does such a note of its own run mean that the node has failed? What somebody else holds was left alone.
+
+    :param note: an event called ``stopped``.
+    """
+    return WHOSE.get(str(note["data"].get("kind") or "")) != SOMEBODY_ELSES
+
+
+def how(begun: Mapping[str, Any], one: Mapping[str, Any], stopped: bool = False) -> str:
+    """:param begun: the event by which its wave began. :param one: where it stands, as fleet_status tells it.
+    :param stopped: did the run of that wave tell since what stopped it there?
+    """
     moved = int(one["event"]) > int(begun["id"])
     if one["state"] == _ADMITTED:
-        return THROUGH if moved else UNTOUCHED
+        return THROUGH if moved else FAILED if stopped else UNTOUCHED
     theirs = one["kept"] or (one["state"] == _UNSERVED and one["held_by"] == _FOREIGN)
     # What was out before, and did not move, was taken and not brought back.
     return UNTOUCHED if theirs and not moved and not begun["data"].get("out") else FAILED
 
 
-def ended(begun: Mapping[str, Mapping[str, Any]], nodes: Mapping[str, Mapping[str, Any]]) -> Ended:
-    """:param begun: by host, the event by which its wave of this run began."""
+def ended(
+    begun: Mapping[str, Mapping[str, Any]], nodes: Mapping[str, Mapping[str, Any]], stopped: Collection[str] = ()
+) -> Ended:
+    """:param begun: by host, the event by which its wave of this run began. :param stopped: as of :func:`how`."""
     found: dict[str, list[str]] = {THROUGH: [], FAILED: [], UNTOUCHED: []}
     for host, event in sorted(begun.items()):
-        found[how(event, nodes[host])].append(host)
+        found[how(event, nodes[host], host in stopped)].append(host)
     canaries = tuple(host for host, event in sorted(begun.items()) if event["data"].get("canary"))
     return Ended(tuple(found[THROUGH]), tuple(found[FAILED]), canaries)
 
@@ -73,13 +90,12 @@ def halted(before: Ended, failures: Limit) -> str:
     """Why no further wave may begin; empty where one may."""
     canaries = sorted(set(before.failed) & set(before.canaries))
     if canaries:
-        return f"the canary {folded(canaries)} is not in service again, and what stopped it would stop the others"
-    finished = len(before.failed) + len(before.through)
+        came = "was stopped while it served still" if before.serving.issuperset(canaries) else "is not in service again"
+        return f"the canary {folded(canaries)} {came}, and what stopped it would stop the others"
+    finished = len(before.failed) + len(before.through) + len(before.back)
     if len(before.failed) > failures.of(finished):
-        return (
-            f"{len(before.failed)} of {finished} nodes are not in service again ({folded(before.failed)}), and"
-            f" {failures} may fail"
-        )
+        came = "have not come through" if before.serving else "are not in service again"
+        return f"{len(before.failed)} of {finished} nodes {came} ({folded(before.failed)}), and {failures} may fail"
     return ""
 
 

@@ -147,8 +147,9 @@ class OverTime:
                 if state in _ENDS:
                     return _outcome(_ENDS[state], event, state)
             elif event["run_id"] == begun["run_id"]:
-                # In service as it was, where nothing had begun with it but the wave.
-                return _outcome(ended.FAILED if before or out else ended.UNTOUCHED, event, before)
+                # What somebody else holds is as it was, where nothing had begun with it but the wave.
+                failed = before or out or ended.stops(event)
+                return _outcome(ended.FAILED if failed else ended.UNTOUCHED, event, before)
         if node in self._busy and (not after or last is after[-1]):
             return _outcome(GOING, last, state)
         return _outcome(LEFT if state else ended.UNTOUCHED, last, state)

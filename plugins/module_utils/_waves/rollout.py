@@ -29,13 +29,18 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._waves.ended im
     UNTOUCHED,
     WITHDRAWN,
     Ended,
+    stops,
 )
 
 UNFINISHED = "unfinished"
 _PAST = (
-    "SELECT id, node_id, run_id, kind, name, data FROM events WHERE node_id IN :nodes AND (kind = 'wave'"
-    f" AND name IN ('{BEGUN}', '{WITHDRAWN}') OR kind = 'state' OR kind = 'note' AND name = 'stopped')"
-    " ORDER BY id"
+    "SELECT id, node_id, run_id, at, kind, name, data FROM events WHERE node_id IN :nodes AND id >= :first"
+    f" AND (kind = 'wave' AND name IN ('{BEGUN}', '{WITHDRAWN}') OR kind = 'state' OR kind = 'note' AND"
+    " name = 'stopped') ORDER BY id"
+)
+_LATE = (
+    "SELECT id, node_id, run_id, data FROM events WHERE node_id IN :nodes AND kind = 'wave'"
+    f" AND name = '{BEGUN}' AND (at >= :since OR run_id = :run)"
 )
 _NAMES = "SELECT node_id, name FROM nodes WHERE node_id IN :nodes"
 #: In one of these the ledger has a node in service, as it was before its wave.
@@ -86,14 +91,18 @@ class Past:
     """What became of a node in the waves that took it for an image, since a person last said that what was found out
     was mended.
 
+    Without an image it is told of all waves alike: whatever they were for, in service again is through.
+
     mended: the number of that word; 0 for none. waves: those that were not given back, nor came out before it; oldest
-    first.
+    first. at, findings: of the last that it has shown, when that was, and why it failed.
     """
 
     mended: int = 0
     waves: list[Event] = field(default_factory=list)
     through: bool = False
     failed: bool = False
+    at: float = 0.0
+    findings: tuple[str, ...] = ()
     _state: str = ""
     _runs: str = ""
 
@@ -103,7 +112,7 @@ class Past:
             self._wave(event, image)
         elif event["kind"] == "state":
             self._stand(event, image)
-        elif self._state not in _SERVES and self._is_of_a_wave(event):
+        elif self._is_of_a_wave(event) and (self._state not in _SERVES or stops(event)):
             self._shows(event, FAILED)
 
     def _is_of_a_wave(self, event: Event) -> bool:
@@ -112,7 +121,9 @@ class Past:
 
     def _wave(self, event: Event, image: str) -> None:
         if event["name"] == BEGUN:
-            self.waves += [event] if event["data"].get("image") == image else []
+            self.waves += [event] if image in ("", event["data"].get("image")) else []
+            # Of what each wave brings, none says anything of the next one.
+            self.through = self.through and bool(image)
         else:
             own = [wave for wave in self.waves if wave["run_id"] == event["run_id"]]
             self.waves = [wave for wave in self.waves if wave not in own[-1:]]
@@ -125,10 +136,10 @@ class Past:
         elif self._state in _BARE or data.get(ADOPTED):
             # Whoever adopts a node has seen that it works, and not what was deployed there, nor by whom.
             self._runs = ""
-        elif self._state == "admitted" and self._runs == image and not waives(data):
+        elif self._state == "admitted" and image in ("", self._runs) and not waives(data):
             self._shows(event, THROUGH)
         elif self._state == "quarantined":
-            arrives = before in _ARRIVES and self._runs == image
+            arrives = bool(image) and before in _ARRIVES and self._runs == image
             # A run that was killed before it took the node has tried nothing, whatever befalls that one later.
             if arrives or self._is_of_a_wave(event):
                 self._shows(event, FAILED)
@@ -139,6 +150,8 @@ class Past:
             self.waves = []
         elif self.waves and not self.through:
             self.through, self.failed = how == THROUGH, how == FAILED
+            self.at = float(event.get("at") or 0.0)
+            self.findings = tuple(map(str, event["data"].get("findings") or ())) if self.failed else ()
 
     def came_out(self, state: str = "") -> str:
         """:param state: where it stands now; without it, where it stood last by its events."""
@@ -150,8 +163,21 @@ class Past:
 
 def remembered(ledger: Ledger, node_ids: Collection[str], image: str, said: Mended) -> dict[str, Past]:
     """By id of a node that a wave took for the image, what became of it. All states of these nodes are read."""
+    return _pasts(ledger, node_ids, image, said, first=0)
+
+
+def of_late(ledger: Ledger, node_ids: Collection[str], said: Mended, *, run: str, since: float) -> dict[str, Past]:
+    """The same of nodes that waves took since then, or that this run took, whatever for."""
+    waves = read(ledger, _LATE, node_ids, run=run, since=since)
+    if not waves:
+        return {}
+    taken = {str(wave["node_id"]) for wave in waves}
+    return _pasts(ledger, taken, "", said, first=min(map(_number, waves)))
+
+
+def _pasts(ledger: Ledger, node_ids: Collection[str], image: str, said: Mended, first: int) -> dict[str, Past]:
     found: dict[str, Past] = {}
-    for event in read(ledger, _PAST, node_ids):
+    for event in read(ledger, _PAST, node_ids, first=first):
         node = str(event["node_id"])
         if node not in found:
             found[node] = Past(said.last(node, image))
@@ -184,6 +210,22 @@ def with_own(own: Ended, pasts: Mapping[str, Past]) -> Ended:
     through = tuple(host for host, how in came.items() if how == THROUGH)
     failed = (*own.failed, *(host for host, how in came.items() if how == FAILED))
     return replace(own, through=through, failed=failed)
+
+
+def with_plain(own: Ended, pasts: Mapping[str, Past], nodes: Mapping[str, Mapping[str, Any]]) -> Ended:
+    """What this run has shown, and what earlier ones have of whatever they brought: who came back then counts among
+    those that have ended, and lets nobody go without a canary.
+
+    :param pasts: by host that an earlier run took, and this one did not.
+    """
+    how = {host: past.came_out(str(nodes[host]["state"])) for host, past in sorted(pasts.items())}
+    failed = [host for host, came in how.items() if came == FAILED]
+    return replace(
+        own,
+        failed=(*own.failed, *failed),
+        canaries=(*own.canaries, *(host for host in failed if _any_canary(pasts[host].waves[-1:]))),
+        back=tuple(host for host, came in how.items() if came == THROUGH),
+    )
 
 
 def with_earlier(own: Ended, pasts: Mapping[str, Past], nodes: Mapping[str, Mapping[str, Any]], away: Gone) -> Ended:

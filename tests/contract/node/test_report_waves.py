@@ -107,6 +107,7 @@ def test_how_a_node_came_out_is_said_by_the_first_that_happened_to_it(tmp_path: 
         happened(nodes, "later", ("gpu001", Event("state", "admitted", {})))
         happened(nodes, run, ("gpu002", Event("state", "imaging", {})))
         happened(nodes, run, ("gpu003", Event("note", "stopped", {"reason": "its BMC is away"})))
+        happened(nodes, run, ("gpu005", Event("note", "stopped", {"reason": "held by bob", "kind": "not_ours"})))
         happened(nodes, run, ("gpu004", Event("state", "imaging", {})))
         happened(nodes, "later", ("gpu004", Event("note", "stopped", {"reason": "of another run"})))
         happened(nodes, "later", ("gpu004", Event("state", "admitted", {})))
@@ -115,9 +116,9 @@ def test_how_a_node_came_out_is_said_by_the_first_that_happened_to_it(tmp_path: 
         assert {host: (one["outcome"], one["state"], one["reason"]) for host, one in wave["hosts"].items()} == {
             "gpu001": ("failed", "quarantined", "Xid 79"),
             "gpu002": ("left", "imaging", ""),
-            "gpu003": ("untouched", "", "its BMC is away"),
+            "gpu003": ("failed", "", "its BMC is away"),
             "gpu004": ("through", "admitted", ""),
-            "gpu005": ("untouched", "", ""),
+            "gpu005": ("untouched", "", "held by bob"),
         }
         assert wave["ended"] == "" and told["last"], "nobody works on it any more"
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -147,6 +148,22 @@ def test_whoever_was_taken_and_is_not_in_service_again_has_failed(
     event: dict[str, Any], one: dict[str, Any], came: str
 ) -> None:
     assert ended.how(event, one) == came
+
+
+def test_a_node_that_was_stopped_where_it_served_has_failed_and_the_words_do_not_say_that_it_is_out() -> None:
+    serves = stands("admitted", 2)
+    assert [ended.how(begun(), serves, stopped) for stopped in (True, False)] == ["failed", "untouched"]
+    assert ended.how(begun(), stands("admitted", 9), stopped=True) == "through", "it was brought back since"
+    held = stands("unserved", 2, held_by="foreign")
+    assert ended.how(begun(), held, stopped=True) == "untouched"
+    one = ended.ended({"a": begun(canary=True), "b": begun()}, {"a": serves, "b": serves}, ["a"])
+    assert (one.failed, one.through) == (("a",), ())
+    told = ended.halted(replace(one, serving=frozenset("a")), Limit(99))
+    assert "the canary a was stopped while it served still" in told
+    some = ended.Ended(through=("b",), failed=("c", "d"), serving=frozenset("c"))
+    assert "2 of 3 nodes have not come through (c,d), and 10% may fail" in ended.halted(some, Limit(percent=10))
+    back = replace(some, back=tuple(f"n{number}" for number in range(20)))
+    assert ended.halted(back, Limit(percent=10)) == "", "what earlier runs brought back has ended as well"
 
 
 def test_a_canary_that_failed_stops_all_and_others_count_against_what_has_ended() -> None:

@@ -26,6 +26,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._waves.rollout 
     demand,
     gone,
     image_of,
+    of_late,
     remembered,
     with_earlier,
 )
@@ -37,6 +38,7 @@ BACK = ("wave", "withdrawn", {"reason": "another run took their room"})
 RESET = ("wave", "reset", {"images": [IMAGE]})
 OTHER = ("wave", "reset", {"images": ["another 1"]})
 STOPPED = ("note", "stopped", {"reason": "it does not answer"})
+HELD = ("note", "stopped", {"reason": "held by bob", "kind": "not_ours"})
 DRAINING, DRAINED, WIPING, VALIDATING, ADMITTED, QUARANTINED, RETIRED = (
     ("state", name, {})
     for name in ("draining", "drained", "wiping", "validating", "admitted", "quarantined", "retired")
@@ -155,7 +157,14 @@ PASTS = {
     ),
     "killed half-way": ([("a", [WAVE, DRAINING])], "draining", UNFINISHED),
     "killed half-way, and others stopped": ([("a", [WAVE, DRAINING]), ("b", [STOPPED])], "draining", UNFINISHED),
-    "left as it was": ([("a", [WAVE, STOPPED])], "admitted", UNTOUCHED),
+    "stopped before it was drained": ([("a", [WAVE, STOPPED])], "admitted", FAILED),
+    "stopped by others before it was drained": ([("a", [WAVE]), ("b", [STOPPED])], "admitted", UNTOUCHED),
+    "left to whoever holds it": ([("a", [WAVE, HELD])], "admitted", UNTOUCHED),
+    "stopped before it was drained, and brought back on it": (
+        [("a", [WAVE, STOPPED]), ("b", [imaging("2"), ADMITTED])],
+        "admitted",
+        THROUGH,
+    ),
     "given back": ([("a", [WAVE, BACK])], "admitted", None),
     "a person said that it was mended while it was on its way": (
         [("a", [WAVE, DRAINING]), ("p", [RESET]), ("a", [imaging("2"), QUARANTINED])],
@@ -203,6 +212,27 @@ PASTS = {
 }
 
 
+#: The same of waves for whatever image, as they are judged without a roll-out.
+OTHERS = ("wave", "begun", {"image": "another 1"})
+PLAIN = {
+    "back": ([("a", [WAVE, DRAINING, imaging("1"), ADMITTED])], THROUGH),
+    "failed, whatever it was for": ([("a", [OTHERS, DRAINING, QUARANTINED])], FAILED),
+    "failed, and brought back": ([("a", [WAVE, QUARANTINED]), ("p", [imaging("1"), ADMITTED])], THROUGH),
+    "came through once, and failed in the next wave": (
+        [("a", [WAVE, ADMITTED]), ("b", [OTHERS, DRAINING, QUARANTINED])],
+        FAILED,
+    ),
+    "came through once, and was stopped in the next wave": (
+        [("a", [WAVE, ADMITTED]), ("b", [OTHERS, STOPPED])],
+        FAILED,
+    ),
+    "came through, and failed later": ([("a", [WAVE, ADMITTED]), ("b", [DRAINING, QUARANTINED])], THROUGH),
+    "given back": ([("a", [WAVE, BACK])], None),
+    "mended": ([("a", [OTHERS, QUARANTINED]), ("p", [RESET])], None),
+    "mended, of no image": ([("a", [OTHERS, QUARANTINED]), ("p", [("wave", "reset", {"images": []})])], None),
+}
+
+
 def past(folder: Path, runs: Iterable[tuple[str, list[tuple[str, str, dict[str, Any]]]]]) -> Any:
     with Ledger(f"sqlite:///{folder}/ledger.sqlite") as ledger:
         node = ledger.identify("gpu001", aliases=[("serial", "SN0001")])
@@ -219,6 +249,31 @@ def test_what_an_image_has_shown_on_a_node(tmp_path: Path, name: str) -> None:
     runs, state, wanted = PASTS[name]
     found = past(tmp_path, runs)
     assert (found.came_out(state) if found else None) == wanted
+
+
+@pytest.mark.parametrize("name", PLAIN)
+def test_what_waves_without_a_roll_out_have_shown_on_a_node(tmp_path: Path, name: str) -> None:
+    runs, wanted = PLAIN[name]
+    with Ledger(f"sqlite:///{tmp_path}/ledger.sqlite") as ledger:
+        node = ledger.identify("gpu001", aliases=[("serial", "SN0001")])
+        ledger.append("before", [(node, Event("state", "admitted"))])
+        for run, events in runs:
+            ledger.append(run, [(node, Event(*event)) for event in events])
+
+        def told(since: float, run: str = "me") -> str | None:
+            found = of_late(ledger, [node], mended(ledger, [node]), run=run, since=since).get(node)
+            return found.came_out() if found else None
+
+        assert told(0.0) == wanted and told(ledger.now() + 9) is None
+        assert told(ledger.now() + 9, run=runs[-1][0]) in (wanted, None), "what a run has begun itself is never too old"
+
+
+def test_what_a_node_failed_by_is_of_the_last_time(tmp_path: Path) -> None:
+    def failed(*ids: str) -> tuple[str, str, dict[str, Any]]:
+        return "state", "quarantined", {"findings": list(ids)}
+
+    runs = [("a", [WAVE, imaging("2"), failed("dcgm:80")]), ("b", [WAVE, imaging("2"), failed("xid:79", "link")])]
+    assert past(tmp_path, runs).findings == ("xid:79", "link")
 
 
 def test_a_roll_out_goes_on_at_the_size_of_the_newest_wave_that_came_through() -> None:
