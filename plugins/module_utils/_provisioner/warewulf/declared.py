@@ -73,6 +73,8 @@ def check(extras: Mapping[str, Any], node: str) -> None:
                 do=f"spell it as Warewulf's API does, or take it out of {PROFILES} in driver; an image is given to each"
                 " node by its order, and a password stands in no inventory",
             )
+        if fields.wipes({(name,): one}):
+            raise _wipes(name, node)
     for name, files in _entries(extras, OVERLAYS, node):
         wrong = next((path for path, one in files.items() if not _is_file(str(path), one, name)), "")
         if wrong:
@@ -82,6 +84,16 @@ def check(extras: Mapping[str, Any], node: str) -> None:
                 wanted="a whole path that begins with /, without .., and its content as a text",
                 do=f"correct {OVERLAYS} in driver",
             )
+
+
+def _wipes(what: str, node: str) -> ConfigError:
+    return ConfigError(
+        f"the profile {what} would wipe disks of whichever node has it, with that node's next boot",
+        node=node,
+        wanted="none of " + ", ".join(sorted(fields.WIPES)) + f" in {PROFILES}",
+        do="say it of the node that it is about, in disks or filesystems of driver: with a permit alone it is written to a"
+        " node in service",
+    )
 
 
 def _entries(extras: Mapping[str, Any], key: str, node: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -135,6 +147,9 @@ class Declared:
         after = wished if ours else _merged(there, wished)
         if standing is not None and there == after:
             return
+        wiping = fields.wiping(wished.get("profiles"), known)
+        if wiping:
+            raise _wipes(f"{name} names {wiping[0]}, which", self._wanted.host)
         self._demand_ours(ours, name, f"the profile {name}", PROFILES)
         self._before[f"profile {name}"] = redact(there if ours else _declared(there, wished))
         self._after[f"profile {name}"] = redact(wished)

@@ -63,10 +63,13 @@ class Enrolling:
             return fields.written(record.with_fields(record.outdated(own, node.native), after, wanted, device), more)
 
         # What is in service loses its disks with its next boot, whoever boots it.
-        hard = node.state == DEPLOYED and fields.wipes(more)
+        hard = node.state == DEPLOYED and (fields.wipes(more) or self._comes_to_wipe(after))
         if not self._writes.change(wanted, node, wish, " ".join(told.after), hard=hard):
             return node, told
         return self._driver.reread(node, wanted), told
+
+    def _comes_to_wipe(self, after: Record) -> bool:
+        return "profiles" in after and bool(fields.wiping(after["profiles"], self._api.profiles()))
 
     def _of_site(self, wanted: Wanted, name: str) -> tuple[fields.Fields, fields.Fields]:
         if not fields.KNOWN & set(wanted.extras):

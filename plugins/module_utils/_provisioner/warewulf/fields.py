@@ -12,7 +12,7 @@ takes with 200, and drops.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Optional
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _deployment as deployment
@@ -57,7 +57,7 @@ MAPS: Mapping[str, Any] = {
 #: Of which each entry is written as one.
 _WHOLE = ("disks", "filesystems")
 #: What a node's next boot takes from its disks.
-_WIPES = frozenset({"wipe_table", "wipe_partition_entry", "wipe_filesystem"})
+WIPES = frozenset({"wipe_table", "wipe_partition_entry", "wipe_filesystem"})
 
 KNOWN = frozenset({*LISTS, *MAPS, VERSION, IN_OVERLAYS})
 
@@ -225,4 +225,23 @@ def wipes(fields: Mapping[Path, Any]) -> bool:
 def _wipes(value: Any) -> bool:
     if not isinstance(value, Mapping):
         return False
-    return any((key in _WIPES and bool(one)) or _wipes(one) for key, one in value.items())
+    return any((key in WIPES and bool(one)) or _wipes(one) for key, one in value.items())
+
+
+def expanded(
+    names: Any, profiles: Mapping[str, Mapping[str, Any]], visited: Optional[set[str]] = None
+) -> Iterator[str]:
+    """These profiles, each after those that it names itself."""
+    visited = set() if visited is None else visited
+    for name in map(str, names if isinstance(names, (list, tuple)) else ()):
+        if name.startswith("~"):
+            yield name
+        elif name not in visited:
+            visited.add(name)
+            yield from expanded((profiles.get(name) or {}).get("profiles"), profiles, visited)
+            yield name
+
+
+def wiping(names: Any, profiles: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """Those of them that wipe disks of whichever node has them."""
+    return [name for name in expanded(names, profiles) if wipes({(name,): profiles.get(name) or {}})]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _deployment as deployment
@@ -20,7 +20,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wa
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.warewulf import declared, tables
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.warewulf.api import Record, Seen
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.warewulf.extras import OF_DEVICE
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.warewulf.fields import theirs
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.warewulf.fields import expanded, theirs
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._serial import serial_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import has_form
 
@@ -156,19 +156,9 @@ def unbuilt(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
 def inherited(record: Mapping[str, Any], profiles: Mapping[str, Mapping[str, Any]]) -> str:
     """The image that a node has of its profiles: of several, and of those that they name themselves, the last one's."""
     found = ""
-    for name in _without_negated(list(_expanded(record.get("profiles"), profiles, set()))):
+    for name in _without_negated(list(expanded(record.get("profiles"), profiles))):
         found = image_of(profiles.get(name) or {}) or found
     return found
-
-
-def _expanded(names: Any, profiles: Mapping[str, Mapping[str, Any]], visited: set[str]) -> Iterator[str]:
-    for name in map(str, names if isinstance(names, list) else ()):
-        if name.startswith("~"):
-            yield name
-        elif name not in visited:
-            visited.add(name)
-            yield from _expanded((profiles.get(name) or {}).get("profiles"), profiles, visited)
-            yield name
 
 
 def _without_negated(names: Sequence[str]) -> list[str]:

@@ -1,0 +1,106 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What nodes of a Warewulf share, where it could harm one of them, or where others write there as well."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import Changed, ConfigError, Refused
+from calls import Line, deployed, lead
+
+WIPES = {
+    "wipe_table": {"disks": {"/dev/nvme0n1": {"wipe_table": True}}},
+    "wipe_partition_entry": {
+        "disks": {"/dev/nvme0n1": {"partitions": {"scratch": {"number": 1, "wipe_partition_entry": True}}}}
+    },
+    "wipe_filesystem": {"filesystems": {"/dev/disk/by-partlabel/scratch": {"format": "xfs", "wipe_filesystem": True}}},
+}
+PATH = "/etc/issue.d/gpu.issue"
+
+
+@pytest.fixture
+def site(warewulf_site: Any) -> Iterator[Any]:
+    """Which other tests have after this one."""
+    yield warewulf_site
+    warewulf_site.server.site_overlays.clear()
+    content = warewulf_site.server.conf.load()
+    content["nodeprofiles"] = {"default": content["nodeprofiles"]["default"]}
+    warewulf_site.server.conf.save(content)
+
+
+def profiles(site: Any) -> dict[str, Any]:
+    found: dict[str, Any] = site.server.conf.load()["nodeprofiles"]
+    return found
+
+
+# -- disks ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("what", WIPES)
+def test_each_field_that_wipes_needs_a_permit_in_the_record_of_a_node_in_service(site: Any, what: str) -> None:
+    options, line = deployed(site), Line()
+    lead({**options, "driver": WIPES[what]}, "enrolled", line=line)
+    assert [hard for _what, hard, _hosts in line.writes] == [True]
+
+
+@pytest.mark.parametrize("what", WIPES)
+def test_no_profile_wipes_disks_of_all_nodes_that_have_it(site: Any, what: str) -> None:
+    options = deployed(site)
+    with pytest.raises(ConfigError, match="the profile gpu would wipe disks of whichever node has it"):
+        lead({**options, "driver": {"profile_fields": {"gpu": WIPES[what]}}}, "enrolled")
+    assert "gpu" not in profiles(site) and site.faults.writes == []
+    kept = {"disks": {"/dev/nvme0n1": {"wipe_table": False}}}
+    assert lead({**options, "driver": {"profile_fields": {"gpu": kept}}}, "enrolled")["changed"]
+
+
+def test_a_node_in_service_comes_to_a_profile_that_wipes_with_a_permit_alone(site: Any) -> None:
+    """Which a person has made; also by way of another one."""
+    site.server.conf.change("scratch", lambda one: one.update(WIPES["wipe_table"]), "nodeprofiles")
+    site.server.conf.change("wide", lambda one: one.update(profiles=["scratch"]), "nodeprofiles")
+    options, line = deployed(site), Line()
+    lead({**options, "driver": {"profiles": ["default", "wide"]}}, "enrolled", line=line)
+    lead({**options, "driver": {"profiles": ["default"]}}, "enrolled", line=line)
+    assert [hard for _what, hard, _hosts in line.writes] == [True, False]
+    with pytest.raises(ConfigError, match="the profile gpu names scratch, which would wipe"):
+        lead({**options, "driver": {"profile_fields": {"gpu": {"profiles": ["wide"]}}}}, "enrolled")
+    assert "gpu" not in profiles(site)
+
+
+# -- files ---------------------------------------------------------------------------------------------------------
+
+
+def with_file(site: Any, content: str) -> dict[str, Any]:
+    return {**site.new(), "driver": {"overlay_files": {"site-gpu": {PATH: content}}}}
+
+
+def test_a_file_that_somebody_changes_right_before_the_write_is_left(site: Any) -> None:
+    options = with_file(site, "a\n")
+    lead(options, "ready")
+    looks: list[Any] = []
+
+    def fault(asked: Any) -> None:
+        looks.extend([asked] if asked.method == "GET" and "issue" in asked.query else [])
+        if len(looks) == 2:  # what is to be changed was read by then, and is looked at once more
+            site.server.site_overlays["site-gpu"][PATH] = "Anna's"
+
+    site.proxy.fault = fault
+    try:
+        with pytest.raises(Changed, match="the file /etc/issue.d/gpu.issue of the overlay site-gpu"):
+            lead({**options, "driver": with_file(site, "b\n")["driver"]}, "enrolled")
+    finally:
+        site.faults.forget()
+    assert site.server.site_overlays["site-gpu"][PATH] == "Anna's"
+
+
+def test_a_file_that_reads_another_way_than_it_was_sent_is_not_believed(site: Any) -> None:
+    class Losing(dict):  # type: ignore[type-arg]  # of a disk that is full, say
+        def __setitem__(self, path: str, content: str) -> None:
+            super().__setitem__(path, content if path != PATH else "")
+
+    site.server.site_overlays["site-gpu"] = Losing()
+    with pytest.raises(Refused, match="took the file /etc/issue.d/gpu.issue.*does not read as it was sent"):
+        lead(with_file(site, "a\n"), "ready")
