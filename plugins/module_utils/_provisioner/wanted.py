@@ -29,6 +29,8 @@ KNOWN_THERE = (
     " gpufleet_boot_mac"
 )
 _FORMATS = ("ramdisk", "whole-disk")
+#: The run of who names none.
+UNNAMED = "module"
 
 
 @dataclass(frozen=True)
@@ -126,7 +128,7 @@ class Wanted:
     booted_at: float = 0.0
     update_password: bool = False
     #: The run that asks, and all runs of ours that ever wrote to this node; None where no ledger was there to tell.
-    run: str = "module"
+    run: str = UNNAMED
     runs: frozenset[str] | None = None
     #: Does our ledger know of a deployment of ours, or has it adopted the node? None where none was there to tell.
     deployed: bool | None = None
@@ -229,7 +231,7 @@ def _wanted(
         booted=bool(of_all.get("booted")),
         booted_at=float(of_node.get("booted_at") or 0.0),
         update_password=of_node.get("update_password") == "always",
-        run=_text(of_all, "run_id") or "module",
+        run=_text(of_all, "run_id") or UNNAMED,
         runs=known_runs(of_node),
         deployed=of_node.get("known_deployed"),
         deploy_ids=frozenset(map(str, of_node.get("known_deploy_ids") or ())),

@@ -10,6 +10,9 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import Changed, ConfigError, Refused
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.registry import connected
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import of_task
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
 from calls import Line, deployed, lead
 
 WIPES = {
@@ -104,3 +107,53 @@ def test_a_file_that_reads_another_way_than_it_was_sent_is_not_believed(site: An
     site.server.site_overlays["site-gpu"] = Losing()
     with pytest.raises(Refused, match="took the file /etc/issue.d/gpu.issue.*does not read as it was sent"):
         lead(with_file(site, "a\n"), "ready")
+
+
+# -- hosts that declare the same in two ways -----------------------------------------------------------------------
+
+
+def declaring(site: Any, root: str, content: str, **more: Any) -> dict[str, Any]:
+    driver = {"profile_fields": {"gpu": {"root": root}}, "overlay_files": {"site-gpu": {PATH: content}}}
+    return {**site.new(), "image": site.image(), "driver": driver, **more}
+
+
+def test_hosts_of_a_batch_that_declare_one_name_in_two_ways_are_told_before_the_first_write(site: Any) -> None:
+    alike, also = (declaring(site, "tmpfs", "a\n") for _number in range(2))
+    other = declaring(site, "initramfs", "b\n")
+    with connected(alike, Context(check_mode=True, node=alike["name"])) as driver:
+        batch = [of_task(one, driver.name, driver.image_needs, one["name"]) for one in (alike, also, other)]
+        assert driver.prerequisites([(one, None) for one in batch[:2]]) == []
+        told = driver.prerequisites([(one, None) for one in batch])
+    hosts = [one["name"] for one in (alike, also, other)]
+    assert [host for host, _why in told] == [host for host in hosts for _what in ("profile", "file")]
+    assert f"{hosts[2]} declares the profile gpu at Warewulf otherwise than {hosts[0]} does" in str(told[4][1])
+    assert site.faults.writes == []
+
+
+@pytest.mark.parametrize(("root", "content"), [("initramfs", "a\n"), ("tmpfs", "b\n")])
+def test_a_host_of_the_same_run_replaces_no_declaration_of_another_one(site: Any, root: str, content: str) -> None:
+    first, other = declaring(site, "tmpfs", "a\n"), declaring(site, root, content)
+    lead(first, "enrolled", run_id="run-1")
+    with pytest.raises(ConfigError, match=f"otherwise than {first['name']} does"):
+        lead(other, "enrolled", run_id="run-1", force_reason="I insist")
+    assert profiles(site)["gpu"]["root"] == "tmpfs" and site.server.site_overlays["site-gpu"][PATH] == "a\n"
+    assert lead(other, "enrolled", run_id="run-2")["changed"], "the inventory may have changed since"
+
+
+@pytest.mark.parametrize(("root", "content"), [("initramfs", "a\n"), ("tmpfs", "b\n")])
+def test_no_node_is_ordered_while_what_another_host_declares_stands_there(site: Any, root: str, content: str) -> None:
+    options, other = declaring(site, "tmpfs", "a\n"), declaring(site, root, content)
+    lead(options, "ready")
+    lead(other, "enrolled")
+    site.faults.forget()
+    with pytest.raises(Refused, match="at Warewulf is not as this host declares it"):
+        lead(options, "deployed")
+    assert site.faults.writes == []
+    lead(options, "enrolled")
+    assert lead(options, "deployed")["pending"]
+
+
+def test_check_mode_foretells_an_order_whose_declarations_are_not_made_yet(site: Any) -> None:
+    options = declaring(site, "tmpfs", "a\n")
+    lead({**options, "driver": {}}, "ready")
+    assert lead(options, "deployed", check=True)["changed"]

@@ -208,7 +208,8 @@ class WarewulfDriver(Driver):
         """Each image is asked for once."""
         image = functools.cache(self.api.image)
         asked = ((wanted.host, wanted.flaw or self._lacking(wanted, image)) for wanted, _node in nodes)
-        return [(host, why) for host, why in asked if why is not None]
+        lacking = [(host, why) for host, why in asked if why is not None]
+        return [*lacking, *declared.at_odds([wanted for wanted, _node in nodes])]
 
     def _lacking(self, wanted: Wanted, image: Callable[[str], Record | None]) -> FleetError | None:
         odd = record.odd_keys(wanted.annotations)
@@ -290,6 +291,8 @@ class WarewulfDriver(Driver):
         why = self.undeployable(wanted, node)
         if why is not None:
             raise why.located(node=wanted.host)
+        if not self.ctx.check_mode:  # of which nothing was made there
+            declared.Declared(self.api, wanted).demand_shown()
         with self.ctx.ordering(""):
             self._prepare(node, wanted, image)
         before = self.api.seen().get(node.id, Seen())
