@@ -196,7 +196,7 @@ class Declared:
 
         :raises Refused: where that is not what this host declares.
         """
-        files = {name: one for name, one in _entries(self._wanted.extras, OVERLAYS, self._wanted.host)}
+        files = dict(_entries(self._wanted.extras, OVERLAYS, self._wanted.host))
         given = dict(_entries(self._wanted.extras, PROFILES, self._wanted.host))
         known = self._api.profiles() if given else {}
         lacking = [_profile(name) for name, one in given.items() if not _is(known.get(name), fields.spelled(one))]
@@ -209,8 +209,8 @@ class Declared:
             address=self._api.address,
             wanted="what is declared, from which its overlays are to be built",
             seen="another one: of another host, which declares it otherwise, or of a person",
-            do="see that all hosts which share it declare it alike, enrol the node (provisioner_node with state enrolled),"
-            " and run again; nothing was ordered",
+            do="see that all hosts which share it declare it alike, enrol the node (provisioner_node with state"
+            " enrolled), and run again; nothing was ordered",
         )
 
     # -- profiles ----------------------------------------------------------------------------------------------
