@@ -21,6 +21,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     BadAnswer,
     ConfigError,
     FleetError,
+    Refused,
     Unreachable,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import command as commands
@@ -100,6 +101,8 @@ class Way:
         #: Which command that befalls, from the first one on, by a word of it.
         self.at = ""
         self.away = ""
+        #: What a shell there does before all else.
+        self.before = ""
 
     def opens(self, host: str) -> Optional[ways.Ask]:
         return self.ask if host == HOST else None
@@ -108,7 +111,7 @@ class Way:
         self.asked.append((line, reads))
         if self.away:
             return "", self.away
-        argv = [*self.argv, f"/bin/sh -c {shlex.quote(line)}"]
+        argv = [*self.argv, f"/bin/sh -c {shlex.quote(self.before + line)}"]
         done = subprocess.run(argv, input=reads, capture_output=True, text=True, timeout=seconds, check=False)
         if self.most is not None and self.at in whole(reads):
             return done.stdout[: self.most], "Connection to mn1 closed by remote host"
@@ -173,6 +176,23 @@ def test_commands_that_are_not_there_are_a_setting_to_correct(site: Any) -> None
     with pytest.raises(ConfigError, match=f"not on the host {HOST}") as caught:
         lead({**site.new(), "provisioner_url": "/nosuch"}, "ready")
     assert login_host.SETTING in caught.value.do
+
+
+@pytest.mark.parametrize(("here", "on_host"), [("mn.example.com", ""), ("", "mn.example.com")])
+def test_the_resolver_of_the_login_host_is_asked_where_that_is_the_management_node(
+    xcat: Any, way: Way, monkeypatch: pytest.MonkeyPatch, here: str, on_host: str
+) -> None:
+    """A client of xCAT there has a resolver of its own, whatever the controller is."""
+    monkeypatch.setenv("XCATHOST", here)
+    way.before = f"export PATH={xcat._folder / 'system'}:$PATH XCATHOST={on_host}; "
+    monkeypatch.setattr(xcat.management, "has_nmap", True)
+    monkeypatch.setattr(xcat.management, "has_domain", False)
+    options = {**xcat.new(), "driver": {**xcat.extras, "name_services": ["hosts"], "ip": "10.8.0.18"}}
+    if on_host:
+        assert lead(options, "ready")["changed"]
+        return
+    with pytest.raises(Refused, match="getent hosts .* finds nothing"):
+        lead(options, "ready")
 
 
 def test_the_web_service_of_xcat_has_no_login_host_and_an_inventory_neither(xcat: Any) -> None:

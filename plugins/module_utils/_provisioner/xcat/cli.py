@@ -291,8 +291,10 @@ class Cli:
         return self._looked_up(name, address)
 
     def _looked_up(self, name: str, address: str) -> str:
-        """On the management node itself. From another machine nobody asks its resolver."""
-        if os.environ.get("XCATHOST"):
+        """On the management node itself. From another machine nobody asks its resolver: xCAT's client runs wherever its
+        commands find the management node in their environment, here or on the login host."""
+        server = command.run(self._driver, ["printenv", "XCATHOST"])
+        if server.out.strip() or server.code not in (0, 1):  # 1: it is not set
             return ""
         answer = command.run(self._driver, ["getent", "hosts", name])
         found = answer.out.split()
