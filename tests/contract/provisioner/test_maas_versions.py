@@ -11,13 +11,14 @@ from typing import Any
 from urllib.parse import parse_qs
 
 import pytest
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import NotOurs, Unsupported
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import BadAnswer, NotOurs, Unsupported
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.maas import upload
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.maas.api import MaasApi
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.registry import connected
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import of_task
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
 from calls import await_all, deployed, lead, ready
+from maas_server import versions
 from maas_server.versions import TOLD
 from sites import patched
 
@@ -108,13 +109,13 @@ def test_a_machine_is_entered_as_a_dpu_where_the_release_has_them(maas: Any) -> 
     assert maas.proxy.writes == []
 
 
-@pytest.mark.parametrize("regions", [1, 3])
-@pytest.mark.parametrize("came", [0, 1000, 2500])
-def test_how_much_of_a_file_has_come_is_read_as_it_is_meant(maas: Any, regions: int, came: int) -> None:
-    """Until 3.4 the whole size by what has come; a percentage of what all region controllers are to have since then."""
-    content = bytes(range(250)) * 20
-    version = {"sha256": hashlib.sha256(content).hexdigest(), "size": len(content), "complete": False}
-    version.update(held=content[:came], filename="root.tgz", filetype="root-tgz")
+CONTENT = bytes(range(250)) * 20
+
+
+def half(maas: Any, came: int, regions: int) -> Any:
+    """What MAAS tells of an image of which so many bytes have come."""
+    version = {"sha256": hashlib.sha256(CONTENT).hexdigest(), "size": len(CONTENT), "complete": False}
+    version.update(held=CONTENT[:came], filename="root.tgz", filetype="root-tgz")
     image = {**maas.image(), "name": "half", "version": "7"}
     held = {"custom/half-7": {"architecture": "amd64", "versions": {"20261115.1": version}}}
     options = {**maas.new(), "image": image}
@@ -122,5 +123,37 @@ def test_how_much_of_a_file_has_come_is_read_as_it_is_meant(maas: Any, regions: 
     with patched(*((maas.server.config, *one) for one in changes)), connected(options, Context()) as driver:
         wanted = of_task(options, driver.name, driver.image_needs, options["name"])
         assert wanted.image is not None
-        found = upload.stored(_api(maas), wanted, wanted.image)
-    assert (found.sent, found.size) == (came, len(content))
+        return upload.stored(_api(maas), wanted, wanted.image)
+
+
+@pytest.mark.parametrize("regions", [1, 3])
+@pytest.mark.parametrize("came", [0, 1000, 2500])
+def test_how_much_of_a_file_has_come_is_read_as_it_is_meant(maas: Any, regions: int, came: int) -> None:
+    """Until 3.4 the whole size by what has come; a percentage of what all region controllers are to have since then."""
+    found = half(maas, came, regions)
+    assert (found.sent, found.size) == (came, len(CONTENT))
+
+
+@pytest.mark.parametrize(
+    ("progress", "no_share", "no_percentage"),
+    [
+        (5e-324, True, False),
+        (1e-9, True, False),
+        (-2.0, True, True),
+        (1e300, False, True),
+        (float("inf"), False, True),
+        (float("nan"), True, True),
+        ("much", True, True),
+    ],
+)
+def test_a_progress_that_none_can_be_is_no_progress(
+    maas: Any, progress: Any, no_share: bool, no_percentage: bool
+) -> None:
+    """Sending would go on at a byte that no file has. What is next to nothing is nothing."""
+    wrong = no_percentage if versions.keeps_files_by_region(maas.server.config.version) else no_share
+    with patched((versions, "progress", lambda *_told: progress)):
+        if not wrong:
+            assert half(maas, 1000, 1).sent == 0
+            return
+        with pytest.raises(BadAnswer, match="does not say how much of the image has come"):
+            half(maas, 1000, 1)

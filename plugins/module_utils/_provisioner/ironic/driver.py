@@ -63,7 +63,7 @@ class IronicDriver(IronicReader):
         return node, self._with_traits(wanted, node, changes)
 
     def _with_traits(self, wanted: Wanted, node: NodeState, changes: Changes) -> Changes:
-        """By its traits a node takes runbooks, and may be given deploy of_site."""
+        """By its traits a node takes runbooks, and may be given the site's own steps of a deployment."""
         lacking = record.lacking_traits(node.raw, wanted.extras)
         if not lacking:
             return changes

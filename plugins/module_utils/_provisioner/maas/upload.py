@@ -103,22 +103,24 @@ def _file(of: Mapping[str, Any]) -> Mapping[str, Any]:
 def _sent(api: MaasApi, file: Mapping[str, Any]) -> int:
     """A percentage of the bytes of all region controllers, of which those that come reach one. Until 3.4, which keeps
     no file on a disk, the whole size by what has come (progress in ``maasserver/models/largefile.py`` of 3.4.10)."""
-    if _ON_DISK not in file:
-        return _by_share(api, file)
-    regions = api.get("regioncontrollers/")
+    regions = api.get("regioncontrollers/") if _ON_DISK in file else ()
     count = len(regions) if isinstance(regions, list) and regions else 1
     try:
-        return round(float(file.get("progress") or 0.0) / 100.0 * int(file.get("size") or 0) * count)
-    except (TypeError, ValueError) as exc:
+        progress, size = float(file.get("progress") or 0.0), int(file.get("size") or 0)
+        if _ON_DISK in file:
+            sent = round(progress / 100.0 * size * count)
+        else:
+            sent = round(size / progress) if progress else 0
+    except (TypeError, ValueError, OverflowError) as exc:
         raise BadAnswer("MAAS does not say how much of the image has come", address=api.address) from exc
-
-
-def _by_share(api: MaasApi, file: Mapping[str, Any]) -> int:
-    try:
-        share = float(file.get("progress") or 0.0)
-        return round(int(file.get("size") or 0) / share) if share else 0
-    except (TypeError, ValueError) as exc:
-        raise BadAnswer("MAAS does not say how much of the image has come", address=api.address) from exc
+    if not 0 <= sent <= size * count:
+        raise BadAnswer(
+            "MAAS does not say how much of the image has come",
+            address=api.address,
+            wanted=f"between none and all of {size} bytes",
+            seen=f"progress: {progress:g}",
+        )
+    return sent
 
 
 def bring(api: MaasApi, ctx: Context, wanted: Wanted, image: Image, there: Stored, opened: Opened) -> None:
