@@ -181,6 +181,20 @@ def test_of_many_one_that_changed_and_one_that_nobody_answers_for_are_their_own_
     assert [name for name in many.names if not many.texts(name)] == [changed, silent, late]
 
 
+def test_what_one_list_of_many_cannot_tell_is_no_verdict_on_those_of_another(
+    many: KubernetesSite, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They were held, and are told so."""
+    monkeypatch.setattr(kubernetes, "_NAMES", 10)
+    driver = many.open()
+    views = due(many, driver)
+    many.proxy.fault = lambda asked: (503, {}, b"") if many.names[15] in asked.query else None
+    failed = driver.hold_each(views)
+    assert list(failed) == list(many.names[10:20]) and all(isinstance(one, Unreachable) for one in failed.values())
+    assert len(set(map(id, failed.values()))) == 10, "what is added to one is said of no other"
+    assert [name for name in many.names if not many.texts(name)] == list(failed)
+
+
 def test_pods_of_many_nodes_are_asked_to_leave_eight_at_once(many: KubernetesSite) -> None:
     jobs = [many.people.pod(name) for name in many.names]
     for name in many.names:

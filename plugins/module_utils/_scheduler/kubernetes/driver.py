@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from copy import copy
 from dataclasses import replace
 from functools import partial
 from typing import Any, Optional, Union
@@ -314,11 +315,8 @@ class Kubernetes(Scheduler):
         self, due: Sequence[tuple[NodeView, str, str]], still: Still = lambda name: None
     ) -> dict[str, FleetError]:
         tokens = {view.name: token for view, token, _kind in due}
-        return self._write_each(
-            [view for view, _token, _kind in due],
-            still,
-            lambda view, found: self._hold(view, found, tokens[view.name]),
-        )
+        views = [view for view, _token, _kind in due]
+        return self._write_each(views, still, lambda view, found: self._hold(view, found, tokens[view.name]))
 
     def resume_each(self, views: Sequence[NodeView], still: Still = lambda name: None) -> dict[str, FleetError]:
         return self._write_each(views, still, self._resume)
@@ -330,7 +328,11 @@ class Kubernetes(Scheduler):
         problems: dict[str, FleetError] = {}
         for first in range(0, len(views), _NAMES):
             some = views[first : first + _NAMES]
-            records = self._records([view.name for view in some])
+            try:
+                records = self._records([view.name for view in some])
+            except FleetError as exc:  # nothing was sent to these; to those before them it was
+                problems.update({view.name: copy(exc) for view in some})
+                continue
             calls = {view.name: partial(write, view, records.get(view.name)) for view in some}
             problems.update(failed(each(calls, still, _AT_ONCE)))
         return problems
