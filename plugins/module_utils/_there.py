@@ -16,6 +16,7 @@ import base64
 import re
 import secrets
 import shlex
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Callable
@@ -35,6 +36,8 @@ _MOST_SAID = 65_536
 WAY_SECONDS = 30.0
 #: From the first signal to a command that does not end to the one that it cannot outlive.
 _GRACE = 5
+#: How ``timeout`` ends where it has ended a command, and above which number anybody's signal has.
+_TIMED_OUT, _SIGNALS = (124, 137), 128
 #: In one line: not every login shell takes more. The inner shell's word alone tells how the command ended; without it
 #: the command was ended. A shell's own printf has no arguments that others could read.
 _FRAME = (
@@ -61,10 +64,11 @@ class Ended:
 
 @dataclass(frozen=True)
 class Check:
-    """What must be true there before a command is run, in shell; ``why`` is what it is that it was not."""
+    """What must be true there before a command is run, in shell; ``why`` is what it is that it was not, by
+    what the test has printed there, and whatever the login had before it."""
 
     test: str
-    why: Callable[[], FleetError]
+    why: Callable[[str], FleetError]
 
 
 @dataclass(frozen=True)
@@ -110,24 +114,34 @@ class There:
         line, reads = framed(order, mark)
         if self._ask is None:
             self._ask = ways.to(self.host, self.peer.setting)
+        began = time.monotonic()
         told, problem = self._ask(line, reads, order.seconds + _GRACE + WAY_SECONDS)
-        return self._read(order, told, problem, mark)
+        return self._read(order, told, problem, mark, time.monotonic() - began)
 
-    def _read(self, order: Order, told: str, problem: str, mark: str) -> Ended:
+    def _read(self, order: Order, told: str, problem: str, mark: str, took: float) -> Ended:
         failed = re.search(rf"^{mark}-not-(\d+)$", told, re.MULTILINE)
         if failed:
-            raise order.checks[int(failed[1])].why()
+            raise order.checks[int(failed[1])].why(told[: failed.start()])
         out, _sep, err = told.partition(f"{mark}-out\n")[2].rpartition(f"\n{mark}-err\n")
         ended = re.search(rf"(?:^|\n){mark}-code (\d+)\n\s*{mark}-ended \d+\s*\Z", err)
         if ended:
             self._answered = True
             return Ended(int(ended[1]), out, err[: ended.start()])
-        if re.search(rf"^{mark}-ended (?:124|137)\s*\Z", err, re.MULTILINE):
+        killed = re.search(rf"^{mark}-ended (\d+)\s*\Z", err, re.MULTILINE)
+        by = int(killed[1]) if killed else 0
+        if by in _TIMED_OUT and took >= round(order.seconds):
             raise Unreachable(
                 f"{_name(order)} did not end within {order.seconds:g} s",
                 address=self.address,
                 do=self.peer.slow,
                 details={"slow": order.seconds},
+            )
+        if by > _SIGNALS:
+            raise BadAnswer(
+                f"{_name(order)} was killed on the login host, and nobody knows what it has done",
+                address=self.address,
+                seen=f"signal {by - _SIGNALS} after {took:.0f} s",
+                do="run again; what it has done is read back then; look who kills there (a lack of memory, a limit)",
             )
         raise self._unended(order, told, problem, mark)
 

@@ -102,11 +102,14 @@ def _over_there(
 ) -> Answer:
     """In a turn, after each command of an earlier one has ended there; one that nobody heard the end of is its last."""
     turn = turns.lock_name(driver.name, host.local) if driver.kept_open else ""
+    whose = ""
 
     def attempt() -> Answer | None:
+        nonlocal whose
         try:
             done = host.run(argv, timeout=timeout, env=env, stdin=stdin, turn=turn)
-        except Busy:
+        except Busy as exc:
+            whose = f", which is kept by {exc.seen}" if exc.seen else ""
             return None
         return Answer(done.code, done.out, done.err.strip())
 
@@ -123,8 +126,9 @@ def _over_there(
             "nothing was sent: an earlier command has not ended on the login host",
             address=driver.address,
             wanted="a turn in which each command has ended before the next",
-            seen=f"no turn within {turns.TIMEOUT:g} s",
-            do=f"look on {host.host} for a command of {driver.name} that hangs; it keeps the others from writing",
+            seen=f"no turn within {turns.TIMEOUT:g} s{whose}",
+            do=f"look on {host.host} for a command of {driver.name} that hangs, or a program that one has left running"
+            " with the turn's file open (descriptor 9); it keeps the others from writing, and is a person's to end",
         ) from exc
     except (Unreachable, BadAnswer):
         driver.unheard = bool(turn)

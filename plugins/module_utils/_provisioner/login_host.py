@@ -11,6 +11,7 @@ and none begins there later than some seconds after it was sent.
 
 from __future__ import annotations
 
+import re
 import shlex
 import time
 from collections.abc import Mapping, Sequence
@@ -42,6 +43,13 @@ _FIND = (
     ' echo "$(find "$d" -prune -type d -user "$u" ! -perm /077)";'
     ' for one in "$@"; do [ -f "$one" ] && [ -x "$one" ] && printf "%s" "$one" && exit; done; exit 0'
 )
+#: Who has a lock open, by number and name: a program that a command has left running has it, too. Words of a command
+#: are not shown, which may hold a password.
+_WHOSE = (
+    "exec 9>&-; find /proc/[0-9]*/fd -lname {lock} 2>/dev/null | head -n 5 |"
+    ' while IFS=/ read -r _a _b p _c; do echo "held-by $p $(cat "/proc/$p/comm")"; done'
+)
+_HELD_BY = re.compile(r"^held-by (\d+) ([\w.:+@/-]*)", re.MULTILINE)
 
 
 class Busy(Unreachable):
@@ -94,10 +102,21 @@ class LoginHost:
         return (
             there.Check(f'[ "$(date +%s)" -le {until} ]', self._late),
             there.Check("command -v flock >/dev/null", self._no_flock),
-            there.Check(f"exec 9>>{lock} && flock -n 9", self._busy),
+            # A shell that cannot open what it is told to by exec ends at once, and says nothing.
+            there.Check(f"( : >>{lock} ) 2>/dev/null", self._no_lock),
+            there.Check(f"exec 9>>{lock} && {{ flock -n 9 || {{ {_WHOSE.format(lock=lock)}; false; }}; }}", self._busy),
         )
 
-    def _late(self) -> FleetError:
+    def _no_lock(self, _printed: str) -> FleetError:
+        self._clock = None
+        return ConfigError(
+            "nothing was sent: the lock on the login host, by which one command writes at a time, cannot be opened",
+            address=self.address,
+            wanted=f"a file in {self._folder} that its user can write to",
+            do="run again if that folder was removed, which makes it anew; else look for a full disk there (df, df -i)",
+        )
+
+    def _late(self, _printed: str) -> FleetError:
         self._clock = None
         return Unreachable(
             "nothing was sent: the command came to the login host too late",
@@ -106,7 +125,7 @@ class LoginHost:
             do="run again; look at the clock of that host where this goes on",
         )
 
-    def _no_flock(self) -> FleetError:
+    def _no_flock(self, _printed: str) -> FleetError:
         return ConfigError(
             "nothing was sent: the login host has no flock, by which one command writes at a time",
             address=self.address,
@@ -121,8 +140,9 @@ class LoginHost:
             do="remove it there, or set TMPDIR of that user's login to a folder of its own",
         )
 
-    def _busy(self) -> FleetError:
-        return Busy("an earlier command has not ended on the login host", address=self.address)
+    def _busy(self, printed: str) -> FleetError:
+        whose = ", ".join(f"process {pid} ({name})" for pid, name in _HELD_BY.findall(printed))
+        return Busy("an earlier command has not ended on the login host", address=self.address, seen=whose)
 
 
 def led_to(params: Mapping[str, Any], local: str) -> LoginHost | None:

@@ -253,6 +253,15 @@ def test_a_command_that_does_not_end_is_ended_and_was_the_last_of_its_turn(drive
     assert not (tmp_path / "late").exists()
 
 
+def test_a_command_that_somebody_killed_is_not_one_that_was_slow(driver: Any) -> None:
+    with turns.turn(driver, driver.ctx):
+        with pytest.raises(BadAnswer, match="was killed on the login host") as caught:
+            commands.run(driver, ["sh", "-c", "kill -9 $PPID"], timeout=50)
+        assert "signal 9" in caught.value.seen and "slow" not in caught.value.details
+        with pytest.raises(turns.NoTurn, match="nothing was sent"):
+            commands.run(driver, ["true"])
+
+
 @pytest.mark.parametrize("cut", [1, 1000])
 def test_half_of_what_was_to_be_run_is_not_run(way: Way, tmp_path: Path, cut: int) -> None:
     order = there.Order(["touch", str(tmp_path / "run")], 10, reads="x" * 2000, by_input=True)
@@ -289,6 +298,25 @@ def test_a_folder_of_locks_that_others_may_write_to_is_none(driver: Any, way: Wa
     folder.symlink_to(tmp_path / "own")
     refused()
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_a_lock_that_cannot_be_opened_is_told_and_nothing_was_sent(
+    driver: Any, way: Way, tmp_path: Path, first: bool
+) -> None:
+    """The folder was removed since it was found, as by whoever tidies /tmp; the next look makes it anew."""
+    way.argv = ["env", f"TMPDIR={tmp_path}", "/bin/sh", "-c", 'eval "$0"']
+    folder, run = tmp_path / f"{login_host.FOLDER}-{os.getuid()}", tmp_path / "run"
+    driver.login_host.found(())
+    if not first:
+        with turns.turn(driver, driver.ctx):
+            assert commands.run(driver, ["true"]).code == 0
+    folder.rename(tmp_path / "away")
+    with turns.turn(driver, driver.ctx), pytest.raises(ConfigError, match="cannot be opened") as caught:
+        commands.run(driver, ["touch", str(run)])
+    assert str(folder) in caught.value.wanted and not run.exists()
+    with turns.turn(driver, driver.ctx):
+        assert commands.run(driver, ["touch", str(run)]).code == 0 and run.exists()
 
 
 # -- a connection that is lost -------------------------------------------------------------------------------------
@@ -353,6 +381,23 @@ def test_a_command_there_that_outlives_its_worker_keeps_the_turn(
     assert not late.exists()
     with turns.turn(driver, driver.ctx):
         assert commands.run(driver, ["touch", str(late)]).code == 0
+
+
+def test_what_a_command_has_left_running_is_named_where_it_keeps_the_turn(
+    driver: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(turns, "TIMEOUT", 2.0)
+    with turns.turn(driver, driver.ctx):
+        left = int(commands.run(driver, ["sh", "-c", "sleep 300 >/dev/null 2>&1 & echo $!"]).out)
+    try:
+        with turns.turn(driver, driver.ctx), pytest.raises(turns.NoTurn, match="nothing was sent") as caught:
+            commands.run(driver, ["touch", str(tmp_path / "late")])
+    finally:
+        os.kill(left, 9)
+    assert f"kept by process {left} (sleep)" in caught.value.seen and not (tmp_path / "late").exists()
+    monkeypatch.setattr(turns, "TIMEOUT", 60.0)
+    with turns.turn(driver, driver.ctx):
+        assert commands.run(driver, ["true"]).code == 0
 
 
 def test_a_turn_of_a_run_over_there_is_waited_for(

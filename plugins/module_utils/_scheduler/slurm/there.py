@@ -53,7 +53,7 @@ class There:
             )
         return subprocess.CompletedProcess([program], done.code, done.out, done.err)
 
-    def _no_conf(self) -> ConfigError:
+    def _no_conf(self, _printed: str) -> ConfigError:
         return ConfigError(
             "there is no such slurm.conf on the login host, or none that its user may read",
             address=self.address,
