@@ -47,8 +47,10 @@ _FRAME = (
     r""" printf '\n%s\n%s\n' {mark}-err "$e"; }} 3>&1 | head -c {most}"""
 )
 _INNER = r"""%s"$@"; printf '\n%%s %%s\n' %s-code "$?" >&2"""
+#: Before it is read what is read: a shell that says each line it runs (SHELLOPTS of a login) would say that as well, on
+#: what some connections make one with the answer.
 _BY_INPUT = (
-    's=$(head -c {size}); case $(command -v printf) in printf) if [ "${{#s}}" -eq {size} ];'
+    '{{ set +xv; }} 2>/dev/null; s=$(head -c {size}); case $(command -v printf) in printf) if [ "${{#s}}" -eq {size} ];'
     ' then eval "$(printf %s "$s" | base64 -d)"; else echo {mark}-cut; fi ;; *) echo {mark}-cut;; esac'
 )
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -239,6 +240,29 @@ def test_no_secret_is_in_a_line_of_shell(driver: Any, way: Way) -> None:
     told = there.base64.b64encode(b"s3cret").decode()
     assert not any("s3cret" in line or told in line for line, _reads in way.asked)
     assert told in whole(way.asked[-1][1])
+
+
+@pytest.mark.parametrize("shell", [("bash", "-xv"), ("env", "SHELLOPTS=xtrace:verbose", "bash")])
+def test_a_shell_that_says_each_line_says_no_secret(shell: tuple[str, ...]) -> None:
+    """And a connection that makes one of its answer and its errors, as those with a terminal do."""
+    said: list[str] = []
+
+    def ask(line: str, reads: str, seconds: float) -> tuple[str, str]:
+        both: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+        said.append(subprocess.run([*shell, "-c", line], input=reads, timeout=seconds, check=False, **both).stdout)
+        return said[0], ""
+
+    before = ways._opens
+    ways.led_by(lambda host: ask)
+    try:
+        order = there.Order(["sh", "-c", "wc -c"], 20, reads="s3cret of a BMC", env={"A": "x"}, by_input=True)
+        done = there.There(HOST, HOST, login_host._PEER).run(order)
+    finally:
+        ways._opens = before
+    assert (done.code, done.out.strip()) == (0, "15")
+    coded = there.base64.b64encode(order.reads.encode()).decode()
+    frame = there.framed(order, re.findall(r"gpufleet-[0-9a-f]{24}", said[0])[0])[1]
+    assert not any(one in said[0] for one in (order.reads, coded, frame))
 
 
 def test_a_command_that_does_not_end_is_ended_and_was_the_last_of_its_turn(driver: Any, tmp_path: Path) -> None:
