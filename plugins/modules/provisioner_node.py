@@ -56,12 +56,14 @@ options:
       - V(serviceable) lifts that, if the hold is ours.
       - V(quarantined) marks a node that a verdict speaks against, by a hold of its own kind, with O(why) and O(author)
         in it; the first one stays. It is what V(maintenance) is there, so that Ironic deploys the node for nobody, nor
-        does MAAS where it can lock it; a hold of somebody else's is left alone. One that the provisioner does not know
-        is left unchanged.
+        does MAAS where it can lock it. A hold of somebody else's, or of V(maintenance), is left alone, and so is a node
+        that the provisioner is at work with, which the mark could freeze there: the task fails. One that the
+        provisioner does not know is left unchanged.
       - V(readmitted) lifts that mark alone, if it is ours. One task for all hosts asks for none of which the ledger has
         neither a mark that stands nor that one was to be written since the last one was lifted. What
         leads to a remedy of the provisioner's (V(ready), V(deployed), V(released) and its work) lifts it as well, with
-        the leave to begin; where that is then refused, the mark stands again. V(serviceable) leaves it.
+        the leave to begin; where that is then refused, the mark stands again. What such a task finds under way, or
+        due to be booted by its BMC, goes on without the mark as well. V(serviceable) leaves it.
       - V(annotated) writes O(annotations), wherever the node stands; what cannot be written there now is in
         RV(deferred).
       - V(inspected), V(tested), V(cleaned), V(serviced), V(rescued) and V(unrescued) begin work of the provisioner's

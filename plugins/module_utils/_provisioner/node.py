@@ -14,6 +14,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._away import Away
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import FleetError, NotOurs, NotProven, Refused
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import names
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import quarantine as marks
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import wanted as wants
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.cells import (
     BOOT,
@@ -45,14 +46,6 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.gu
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.move import left, moved
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.one_bmc import other_system
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.power import switched
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.quarantine import (
-    is_marked,
-    never_marked,
-    quarantined,
-    readmitted,
-    remedied,
-    stays,
-)
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.registry import connected
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import Wanted
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import has_form
@@ -63,7 +56,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._watched import
 def node(params: Mapping[str, Any], ctx: Context) -> Result:
     """Begin the next transition towards ``state``; never wait for its end."""
     if params["state"] == "readmitted" and params.get("known_mark") == "":
-        return never_marked()
+        return marks.never_marked()
     with connected(params, ctx) as driver:
         wanted = wants.of_task(params, driver.name, driver.image_needs, ctx.node)
         wanted = _ordered(driver, wanted, ctx)
@@ -164,11 +157,11 @@ def _serviceable(driver: Driver, wanted: Wanted, params: Mapping[str, Any], ctx:
         with writing(driver, before, wanted) as before:
             if _is_held(before):
                 driver.lift(before, wanted)
-        after = before if is_marked(before) else _held(driver, before, wanted, "", ctx)
+        after = before if marks.is_marked(before) else _held(driver, before, wanted, "", ctx)
     result = _result(driver, wanted, before, after, Changes(), goal="")
     told = {"hold_token": before.hold, "provisioner": driver.name}
-    marked = stays(before, {**told, **moves.noted(params), **moment}, ctx)
-    result.events += marked if is_marked(before) else [Event("maintenance", "lifted", told)]
+    marked = marks.stays(before, {**told, **moves.noted(params), **moment}, ctx)
+    result.events += marked if marks.is_marked(before) else [Event("maintenance", "lifted", told)]
     return result
 
 
@@ -220,8 +213,8 @@ _STATES: Mapping[str, Callable[[Driver, Wanted, Mapping[str, Any], Context], Res
     "released": _released,
     "maintenance": _maintenance,
     "serviceable": _serviceable,
-    "quarantined": quarantined,
-    "readmitted": readmitted,
+    "quarantined": marks.quarantined,
+    "readmitted": marks.readmitted,
     "annotated": _annotated_there,
     **dict.fromkeys(names.WORKS, _worked),
     **dict.fromkeys(names.POWERS, _powered),
@@ -239,7 +232,7 @@ def _standing(node: NodeState) -> str:
 
 
 def _is_held(node: NodeState) -> bool:
-    return (node.maintenance or has_form(node.hold)) and not is_marked(node)
+    return (node.maintenance or has_form(node.hold)) and not marks.is_marked(node)
 
 
 def _order(driver: Driver, ctx: Context) -> str:
@@ -287,7 +280,7 @@ def _towards(driver: Driver, node: NodeState, goal: str, wanted: Wanted, ctx: Co
     if step in NO_REQUEST:
         if step in (DONE, BOOT) and node.id:
             right_machine(driver, node, wanted)
-        return node, step
+        return marks.let_go(driver, node, step, wanted, ctx), step
     verified(driver, wanted, goal)
     if goal == DEPLOYED:
         demand_deployable(driver, node, wanted)
@@ -296,7 +289,7 @@ def _towards(driver: Driver, node: NodeState, goal: str, wanted: Wanted, ctx: Co
         step = step if now is node else _next(driver, now, goal, wanted)
         if step in NO_REQUEST:  # somebody else began it while we waited for our turn
             return now, step
-        with remedied(driver, now, wanted, ctx) as now, ctx.ordering(driver.orders.get(step, "")):
+        with marks.remedied(driver, now, wanted, ctx) as now, ctx.ordering(driver.orders.get(step, "")):
             driver.start(step, now, wanted)
         ctx.begun = step
     if ctx.check_mode:
@@ -320,7 +313,7 @@ def _next(driver: Driver, node: NodeState, goal: str, wanted: Wanted) -> str:
             do=f"bring it out of {node.native} with {driver.name}'s own tools, then run again",
             details={"provision_state": node.native, "state": node.state},
         )
-    if step not in NO_REQUEST - {BOOT} and _standing(node) and not (driver.left_over(node) or is_marked(node)):
+    if step not in NO_REQUEST - {BOOT} and _standing(node) and not (driver.left_over(node) or marks.is_marked(node)):
         raise Refused(
             "the node is in maintenance under our own token; the provisioner starts nothing meanwhile",
             node=wanted.host,

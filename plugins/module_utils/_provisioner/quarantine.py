@@ -16,11 +16,12 @@ from dataclasses import replace
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _moved as moves
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import FleetError, NotProven
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import FleetError, NotProven, Refused
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.cells import BOOT, WAIT
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import ABSENT, Driver, NodeState
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.guard import found, writing
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import Wanted
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import QUARANTINE, kind_of, make_token
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import QUARANTINE, has_form, kind_of, make_token
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Event, Result
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._watched import untaken
 
@@ -40,13 +41,24 @@ def quarantined(driver: Driver, wanted: Wanted, params: Mapping[str, Any], ctx: 
         return _result(_ABSENT, _ABSENT, [])
     token = before.hold if is_marked(before) else _token(wanted, params)
     if not _stands(before):
+        _demand_at_rest(driver, before, wanted)
         with writing(driver, before, wanted) as now:
             token = now.hold if is_marked(now) else token
             if not _stands(now):
+                _demand_at_rest(driver, now, wanted)
                 driver.hold(now, token, wanted)
         after = _read_back(driver, now, wanted, token, ctx)
     told = {"hold_token": token, "provisioner": driver.name, **moves.noted(params), **moment}
     return _result(before, after, [Event("maintenance", "held", told)])
+
+
+def let_go(driver: Driver, node: NodeState, step: str, wanted: Wanted, ctx: Context) -> NodeState:
+    """No mark stands over what the provisioner does with a node, nor over a boot of it that its BMC is asked for: a
+    maintenance freezes the one, and whoever waits for the other goes by no hold."""
+    if step not in (WAIT, BOOT) or not is_marked(node):
+        return node
+    with writing(driver, node, wanted, hits=not ctx.check_mode) as now, remedied(driver, now, wanted, ctx) as after:
+        return replace(after, maintenance=False, hold="") if ctx.check_mode else after
 
 
 def readmitted(driver: Driver, wanted: Wanted, params: Mapping[str, Any], ctx: Context) -> Result:
@@ -103,6 +115,30 @@ def _token(wanted: Wanted, params: Mapping[str, Any]) -> str:
     author = str(params.get("author") or "")
     why = str(params.get("why") or "")
     return make_token(wanted.run, f"{why} (by {author})" if author else why, QUARANTINE)
+
+
+def _demand_at_rest(driver: Driver, node: NodeState, wanted: Wanted) -> None:
+    """
+    :raises Refused: where the mark would freeze what the provisioner does with the node, or take the place of a hold.
+    """
+    if node.native in driver.busy | driver.paused:
+        raise Refused(
+            f"{driver.name} is at work with the node, which a mark of quarantine could freeze for good",
+            node=wanted.host,
+            address=driver.address,
+            wanted="a node at rest there",
+            seen=node.native,
+            do="wait for its end (provisioner_wait with until settled), and mark it then; nothing was changed",
+        )
+    if has_form(node.hold) and not is_marked(node) and not driver.left_over(node):
+        raise Refused(
+            "a hold of ours stands there for other work, which a mark of quarantine would make anybody's to lift",
+            node=wanted.host,
+            address=driver.address,
+            wanted="no hold",
+            seen=node.hold,
+            do="lift it where that work is done: provisioner_node with state serviceable; nothing was changed",
+        )
 
 
 def _stands(node: NodeState) -> bool:

@@ -44,6 +44,8 @@ class OfWork:
     #: with ``works`` alone. Any other one, also one that no table knows, needs a person.
     busy: frozenset[str] = frozenset()
     settled: frozenset[str] = frozenset()
+    #: Those in which its work waits for the person who stopped it to let it go on.
+    paused: frozenset[str] = frozenset()
     #: Native states of work, or of its failure, in which a machine still has the deployment that it had before.
     carrying: frozenset[str] = frozenset()
     #: Of these states the stamp says nothing, since such work changes it as another deployment does: the work that

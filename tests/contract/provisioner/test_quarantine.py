@@ -71,14 +71,66 @@ def test_a_persons_mark_is_never_taken_for_one_of_quarantine(site: Any) -> None:
         assert site.faults.writes == []
 
 
-def test_a_hold_of_our_own_work_becomes_the_mark_and_no_readmission_lifts_such_a_hold(site: Any) -> None:
+def test_a_hold_for_other_work_of_ours_is_left_as_it_is(site: Any) -> None:
+    """A mark in its place would let a remedy pass, with hands inside the machine."""
     options = deployed(site)
     if declined(site, "holds", lambda: lead(options, "quarantined")):
         return
-    lead(options, "maintenance", why="power cycle", run_id="run7")
+    held = lead(options, "maintenance", why="hands inside", run_id="run7")["hold"]
     assert not lead(options, "readmitted", **OURS)["changed"], "that is no mark of quarantine"
-    told = lead(options, "quarantined", why="it stays dark", author="ben", **OURS)
-    assert told["changed"] and told["hold"] == "gpufleet:run8+quarantine:it stays dark (by ben)"
+    site.faults.forget()
+    for check in (True, False):
+        with pytest.raises(Refused, match="for other work") as refused:
+            lead(options, "quarantined", check=check, why="it stays dark", author="ben", **OURS)
+        assert held in str(refused.value)
+    with pytest.raises(Refused, match="lift it first"):
+        lead({**options, "image": site.image("2")}, "deployed", **OURS)
+    assert site.faults.writes == [] and lead(options, "maintenance", **OURS)["hold"] == held
+
+
+def test_no_mark_stands_over_a_deployment_that_is_under_way(site: Any) -> None:
+    """It would never end in a maintenance, or nobody would boot the machine for it."""
+    options = {**ready(site), "image": site.image(), **OURS}
+    if declined(site, "holds", lambda: lead(options, "quarantined")):
+        return
+    lead(options, "deployed")
+    try:
+        lead(options, "quarantined", **GIVEN)
+    except Refused as exc:
+        assert exc.seen in site.driver.busy, exc
+    if lead(options, "deployed", check=True)["step"] == "boot":
+        foretold = lead(options, "deployed", check=True)
+        assert foretold["changed"] and foretold["hold"] == ""
+        told = lead(options, "deployed")
+        assert told["changed"] and told["step"] == "boot" and holds_of(told) == [("lifted", MARK)]
+    assert await_all(site, "deployed", options)["verdicts"][options["name"]]["ok"]
+
+
+@pytest.mark.parametrize("state", ["clean wait", "wait call-back", "inspect wait", "clean hold"])
+def test_ironics_work_is_frozen_by_no_mark_and_goes_on_where_one_stood(ironic_site: Any, state: str) -> None:
+    """In a maintenance its agent's heartbeats do nothing, and no timeout ends the wait for them."""
+    options = {**ready(ironic_site), **OURS, "known_deployed": True}
+    name = options["name"]
+    ironic_site.set_state(name, state, None)
+    for check in (True, False):
+        with pytest.raises(Refused, match=f"is at work with the node.*{state}"):
+            lead(options, "quarantined", check=check, **GIVEN)
+    assert not ironic_site.ask("GET", f"/nodes/{name}")["maintenance"]
+    ironic_site.set_state(name, "available", None)
+    lead(options, "quarantined", **GIVEN)
+    ironic_site.set_state(name, state, None)
+    goal = "deployed" if state == "wait call-back" else "ready"
+    options = {**options, "image": ironic_site.image()}
+    if state == "clean hold":
+        with pytest.raises(NotOurs, match="needs a person"):
+            lead(options, goal)
+        return
+    with pytest.raises(EvidenceMissing):
+        lead(options, goal, line=Line(refuse=(name,)))
+    assert ironic_site.ask("GET", f"/nodes/{name}")["maintenance"]
+    told = lead(options, goal)
+    assert told["changed"] and told["pending"] and holds_of(told) == [("lifted", MARK)], told
+    assert not ironic_site.ask("GET", f"/nodes/{name}")["maintenance"]
 
 
 def test_a_remedy_that_the_provisioner_does_takes_the_mark_with_its_own_leave_alone(site: Any) -> None:

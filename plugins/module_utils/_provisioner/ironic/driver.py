@@ -44,6 +44,7 @@ class IronicDriver(IronicReader):
     works = tables.WORKS
     busy = tables.BUSY
     settled = tables.SETTLED
+    paused = tables.PAUSED
     carrying = tables.CARRYING
     led_to_by = tables.LED_TO_BY
     keeps_images = False

@@ -238,6 +238,8 @@ BUSY = frozenset(
 )
 #: Where it rests. Not where a step `hold` of a person's was reached: whoever put it there lets it go on.
 SETTLED = frozenset({"enroll", "manageable", "available", "active", "rescue"})
+#: There: the heartbeats by which it goes on once that person says so do nothing in a maintenance.
+PAUSED = frozenset({"deploy hold", "clean hold", "service hold"})
 #: It dates these as it does a deployment.
 LED_TO_BY: Mapping[str, str] = {
     **dict.fromkeys(("rescue", "rescuing", "rescue wait", "rescue failed"), "rescued"),
