@@ -30,6 +30,7 @@ JOIN = {
     "ansible.builtin.import_role": {"name": "gpufleet.baremetal.join"},
     "vars": {"join_passport": {"passport": {"digest": "sha256:1"}}, "join_timeout": 20, "join_interval": 0.5},
 }
+LIFT = "Lift the mark of quarantine at the provisioner"
 
 
 def play(*tasks: dict[str, Any]) -> list[dict[str, Any]]:
@@ -72,14 +73,51 @@ def test_a_quarantined_node_is_marked_at_its_provisioner_until_it_is_admitted_ag
         assert word == "held" and data["hold_token"] == machine.description.strip()
     resumed(nodes)
     nodes.options["scheduler_node"] = {"force_reason": "its gates are not played here"}
-    told = nodes.plays(play(JOIN), "--limit", "gpu001", "--start-at-task", "Lift our hold", ok=True)
+    told = nodes.plays(play(JOIN), "--limit", "gpu001", "--start-at-task", LIFT, ok=True)
     assert maas_site.machine("gpu001").description == "" and not maas_site.machine("gpu001").locked, told
     assert nodes.states("gpu001")[-1] == "admitted" and maas_site.machine("gpu002").locked
     asked = len(maas_site.server.asked)
-    nodes.plays(
-        play(JOIN), "--limit", "gpu001", "--start-at-task", "Lift the mark of quarantine at the provisioner", ok=False
-    )
+    nodes.plays(play(JOIN), "--limit", "gpu001", "--start-at-task", LIFT, ok=True)
     assert len(maas_site.server.asked) == asked, "of one that is marked no more nobody is asked"
+
+
+def test_the_ledger_knows_before_the_provisioner_and_no_work_comes_before_the_mark_is_gone(
+    maas_site: Any, nodes: Nodes
+) -> None:
+    """A provisioner that is away is waited for, and its node would stay unrecorded, or at work unadmitted."""
+    seen: list[tuple[list[str], str]] = []
+    maas_site.server.intercept = lambda _asked: seen.append((nodes.states("gpu001"), nodes.scheduler("gpu001")))
+    try:
+        nodes.plays(play(QUARANTINE), "--limit", "gpu001", ok=True)
+        assert seen and all(states == ["quarantined"] for states, _scheduler in seen), seen
+        resumed(nodes)
+        nodes.options["scheduler_node"] = {"force_reason": "its gates are not played here"}
+        seen.clear()
+        nodes.plays(play(JOIN), "--limit", "gpu001", "--start-at-task", LIFT, ok=True)
+    finally:
+        maas_site.server.intercept = None
+    assert seen and all("DRAIN gpufleet:" in scheduler for _states, scheduler in seen), seen
+    assert nodes.states("gpu001")[-1] == "admitted" and "DRAIN" not in nodes.scheduler("gpu001")
+
+
+def test_a_site_without_a_provisioner_admits_its_nodes(nodes: Nodes) -> None:
+    for name in [one for one in nodes.shared if one.startswith("gpufleet_provisioner")]:
+        del nodes.shared[name]
+    nodes.plays(play(QUARANTINE), "--limit", "gpu001", ok=True)
+    resumed(nodes)
+    nodes.options["scheduler_node"] = {"force_reason": "its gates are not played here"}
+    nodes.plays(play(JOIN), "--limit", "gpu001", "--start-at-task", LIFT, ok=True)
+    assert nodes.states("gpu001")[-1] == "admitted"
+
+
+def test_a_node_whose_mark_cannot_be_lifted_is_given_no_work(maas_site: Any, nodes: Nodes) -> None:
+    nodes.plays(play(QUARANTINE), "--limit", "gpu001", ok=True)
+    resumed(nodes)
+    nodes.options["scheduler_node"] = {"force_reason": "its gates are not played here"}
+    maas_site.machine("gpu001").description = "gpufleet:another-site+quarantine:theirs"
+    told = nodes.plays(play(JOIN), "--limit", "gpu001", "--start-at-task", LIFT, ok=False)
+    assert "Its mark of quarantine stays at its provisioner" in told and "another-site" in told
+    assert "DRAIN gpufleet:" in nodes.scheduler("gpu001") and "admitted" not in nodes.states("gpu001")
 
 
 def test_what_the_provisioner_refuses_is_told_with_the_finding_and_keeps_no_quarantine_from_the_ledger(
@@ -87,8 +125,9 @@ def test_what_the_provisioner_refuses_is_told_with_the_finding_and_keeps_no_quar
 ) -> None:
     maas_site.machine("gpu001").locked = True
     nodes.plays(play(QUARANTINE), "--limit", "gpu001", ok=True)
-    [*_before, (state, data)] = nodes.events("gpu001", "state")
-    assert state == "quarantined" and "; not marked at its provisioner: " in data["reason"], data
+    assert nodes.states("gpu001") == ["quarantined"]
+    [data] = [data for name, data in nodes.events("gpu001", "note") if name == "unmarked"]
+    assert data["reason"].startswith("Xid 79; not marked at its provisioner: "), data
     assert "locked by somebody else" in data["reason"] and maas_site.machine("gpu001").description == ""
 
 
