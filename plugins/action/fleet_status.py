@@ -43,6 +43,7 @@ from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._leaves import 
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._one_ledger import WRONG_ONE, of_this_run
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._preflight_settings import demand_sound
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._served import look
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._services import among
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._soaking import soaking
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._tenant import owner, stranger
 
@@ -150,7 +151,8 @@ class ActionModule(VerbAction):
 
         :raises FleetError: where no ledger at all can be read.
         """
-        groups, unread = self._by_ledger(hosts)
+        services: dict[str, FleetError] = dict(among(hosts, self.host_var))
+        groups, unread = self._by_ledger([host for host in hosts if host not in services])
         told: dict[str, dict[str, Any]] = {}
         for url, group in groups.items():
             try:
@@ -159,7 +161,7 @@ class ActionModule(VerbAction):
                 unread.update(dict.fromkeys(group, exc.located(node=group[0])))
         if unread and not told:
             raise next(iter(unread.values()))
-        return {**told, **{host: not_told(host, _why(exc)) for host, exc in unread.items()}}
+        return {**told, **{host: not_told(host, _why(exc)) for host, exc in {**unread, **services}.items()}}
 
     def _by_ledger(self, hosts: list[str]) -> tuple[dict[str, list[str]], dict[str, FleetError]]:
         """A host is where its own ledger says, not where its neighbour's knows nothing of it."""

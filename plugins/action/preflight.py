@@ -30,6 +30,7 @@ from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._causes import 
     STOPS,
     THEIRS,
     Cause,
+    cause_of,
     folded,
     grouped,
     line_of,
@@ -42,6 +43,7 @@ from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._door import Ve
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._holds import Variable, holds
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._one_ledger import of_this_run
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._preflight import Batch
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._services import among
 
 
 def _settings(batch: Batch) -> None:
@@ -169,9 +171,12 @@ class ActionModule(VerbAction):
         batch = Batch(hosts, self.host_var, self._variables.names, params["threads"], record, self._variables.raw,
                       self._run_as.process)  # fmt: skip
         self._hide(batch)
+        for host, why in among(hosts, self.host_var).items():
+            batch.tell([host], cause_of(settings.CHECK, why))
+            batch.hosts.remove(host)
         for check in CHECKS:
-            if check not in params["skip"]:
-                batch.try_for(hosts, check, LOOKS[check], batch)
+            if check not in params["skip"] and batch.hosts:
+                batch.try_for(batch.hosts, check, LOOKS[check], batch)
         return self._told(params, batch)
 
     def _hide(self, batch: Batch) -> None:
@@ -188,7 +193,7 @@ class ActionModule(VerbAction):
 
     def _told(self, params: Mapping[str, Any], batch: Batch) -> dict[str, Any]:
         groups = grouped(batch.found, batch.own())
-        lines = [shown(line, self._secrets) for line in lines_of(params["title"], groups, batch.hosts)]
+        lines = [shown(line, self._secrets) for line in lines_of(params["title"], groups, list(batch.found))]
         display.display("\n" + "\n".join(folded(lines, display.columns)) + "\n")
         stops = any(one["kind"] in STOPS for one in groups)
         result = {
@@ -201,7 +206,7 @@ class ActionModule(VerbAction):
         }
         if stops and params["stop"]:
             first = next(one for one in groups if one["kind"] in STOPS)
-            told = f"{lines[0]}. {shown(line_of(first, batch.hosts), self._secrets)}"
+            told = f"{lines[0]}. {shown(line_of(first, list(batch.found)), self._secrets)}"
             result.update(stopped_by(first, told))
         return result
 

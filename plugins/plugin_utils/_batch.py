@@ -33,6 +33,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.redact 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._quarantine import WHOSE
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._wait import wait_until
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._watched import refusal, refused
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _services as services
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._batch_hosts import Hosts
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._door import VerbAction, display
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._elected import elected
@@ -63,6 +64,10 @@ class BatchAction(VerbAction):
 
     def prepare(self, params: dict[str, Any]) -> dict[str, Any]:
         nodes = [self._connected(node) for node in params.get("nodes") or map(self._node, self.batch())]
+        none = services.refused(nodes if self.PORT else [], self.host_var)
+        for node in nodes:
+            if node.get("host") in none:
+                node.update(refusal(str(none[str(node["host"])]), ConfigError.kind))
         self.ids = self._leased(nodes)
         return {**params, "nodes": nodes}
 

@@ -57,6 +57,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._together impor
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Event, Result
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _boot_probe as boot_probe
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _run_ends as run_ends
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _services as services
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _tenant as tenant
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._apart import Apart
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._core import LEAST as _LEAST  # noqa: F401
@@ -216,6 +217,7 @@ class VerbAction(Shipping):
     def _validated(self) -> dict[str, Any]:
         given = {key: value for key, value in self._task.args.items() if not key.startswith("_")}
         self.demand_no_leave(given)
+        services.demand_node({} if self.BATCH else self.SPEC, self.host_var, self._host)
         for name in self.SPEC:
             if name in self.FILLED and given.get(name) is None:
                 value = self.host_var(f"gpufleet_{name}")

@@ -43,8 +43,9 @@ OF_PROOFS = ("_proof", "_schedulers", "_holds")
 OF_MAINTENANCE = ("_maintained",)
 #: Their variables are the options of the verb, or of the port whose batch it watches.
 BY_OPTION = frozenset(["_door", "_batch_hosts", "_for_all"])
-#: These read variables for no role: a look at all of them, the sources of inventories, and lists of names.
-_OF_NO_ROLE = re.compile(r"_preflight.*|_inventory_.*|_known_names")
+#: These read variables for no role: a look at all of them, the sources of inventories, lists of names, and which hosts
+#: are no nodes.
+_OF_NO_ROLE = re.compile(r"_preflight.*|_inventory_.*|_known_names|_services")
 
 
 # -- what code reads ---------------------------------------------------------------------------------------------------

@@ -65,7 +65,7 @@ class Fleet:
         self.folder = folder
         self.ledger, self.settings = folder / "ledger.sqlite", {"ANSIBLE_STDOUT_CALLBACK": "gpufleet_json"}
         self.url = f"sqlite:///{self.ledger}"
-        self.ids: dict[str, str] = {}
+        self.ids, self.groups = dict[str, str](), dict[str, Any]()
         with Ledger(self.url) as ledger:
             for name, events in HISTORY.items():
                 self.ids[name] = ledger.identify(name, aliases=[("serial", f"S-{name}")])
@@ -86,8 +86,8 @@ class Fleet:
     def book(self, name: str, *flags: str, ok: bool = True) -> str:
         """A playbook on this fleet; what it printed."""
         # No node is ever connected to: whatever tried would fail.
-        shared = {**self.shared, "ansible_host": "127.0.0.250"}
-        (self.folder / "hosts.yml").write_text(yaml.safe_dump({"all": {"hosts": self.hosts, "vars": shared}}))
+        every = {"hosts": self.hosts, "vars": {**self.shared, "ansible_host": "127.0.0.250"}, "children": self.groups}
+        (self.folder / "hosts.yml").write_text(yaml.safe_dump({"all": every}))
         env = {
             **{key: value for key, value in os.environ.items() if not key.startswith("ANSIBLE_")},
             "ANSIBLE_COLLECTIONS_PATH": str(CHECKOUT / "build" / "collections"),
