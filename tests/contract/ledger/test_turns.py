@@ -118,7 +118,14 @@ def test_it_ends_with_its_run_but_where_a_command_has_outlived_it(
     with mine.turn(PEER) as turn:
         assert turn.taken() == ""
         lease.end_all(ledger, mine._holder)
-        assert is_free(ledger)
+        assert not is_free(ledger), "its worker lives, and may be at a write"
+    assert is_free(ledger)
+    dead = replace(run(), run_id=mine._holder.run_id)
+    assert turns.take(ledger, PEER, dead)[1] == ""
+    os.kill(dead.pid, signal.SIGKILL)
+    os.waitpid(dead.pid, 0)
+    lease.end_all(ledger, mine._holder)
+    assert is_free(ledger), "a killed worker's is nobody's"
     goes_on, over = run(), run()
     for command in (goes_on, over):
         with mine.turn(PEER) as turn:
@@ -136,6 +143,9 @@ def test_it_ends_with_its_run_but_where_a_command_has_outlived_it(
         assert turn.taken() == ""
         turn.outlived(over.pid)
     assert turns.take(ledger, PEER, elsewhere)[1], "it had ended by then, and what it has begun may not have"
+    shift(270)
+    lease.end_all(ledger, mine._holder)
+    assert turns.take(ledger, PEER, elsewhere)[1], "its last minute is no lease's"
     shift(301)
     assert turns.take(ledger, PEER, elsewhere)[1] == ""
 
