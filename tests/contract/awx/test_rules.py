@@ -55,13 +55,21 @@ def test_who_follows_a_node_stands_behind_it(key: str) -> None:
         assert set(followers) <= set(order[place + 1 :]), node
 
 
-@pytest.mark.parametrize(("workflow", "node"), [("rollout", "canary"), ("maintenance_off", "day2")])
-def test_what_a_workflow_recycles_is_held_against_the_declared_image(workflow: str, node: str) -> None:
-    """What an alert launches may leave drift to the roll-out, whose canaries are there for nothing else."""
-    found = DATA["awx_workflows"][workflow]["nodes"][node]
-    asked = {question["variable"] for question in DATA["awx_templates"][found["run"]]["survey"]}
-    drift = {"day2_recycle_drift": "true"} if "day2_recycle_drift" in asked else {}
-    assert found.get("extra_data", {}) == drift
+def test_a_roll_outs_canaries_alone_are_recycled_for_another_image_unless_a_person_says_so() -> None:
+    """What was denied, or broken off, is declared still: no other job brings it to the fleet by the way."""
+    asked: dict[str, Any] = {}
+    for key, one in DATA["awx_templates"].items():
+        if one.get("playbook", key) == "day2_recycle" and one.get("job_type") != "check":
+            [asked[key]] = [it for it in one["survey"] if it["variable"] == "day2_recycle_drift"]
+    assert set(asked) == {"day2_recycle", "recycle_in_waves", "recycle_named"}
+    assert {(it["default"], tuple(it["choices"])) for it in asked.values()} == {("false", ("false", "true"))}
+    told = {
+        (workflow, name)
+        for workflow, of in DATA["awx_workflows"].items()
+        for name, node in of["nodes"].items()
+        if "day2_recycle_drift" in node.get("extra_data", {})
+    }
+    assert told == {("rollout", "canary")}
 
 
 def test_what_the_projects_inventory_reads_is_what_the_credentials_give() -> None:

@@ -82,7 +82,7 @@ def test_a_template_asks_what_its_playbook_takes_and_nothing_else(made: AwxServe
     assert day2["playbook"] == "playbooks/day2_recycle.yml" and day2["job_slice_count"] == 4
     assert day2["ask_limit_on_launch"] and not day2["ask_variables_on_launch"]
     asked = [one["variable"] for one in day2["survey_spec"]["spec"]]
-    assert asked == ["day2_recycle_all", "day2_recycle_look_timeout", "gpufleet_for_tenant"]
+    assert asked == ["day2_recycle_all", "day2_recycle_drift", "day2_recycle_look_timeout", "gpufleet_for_tenant"]
     told = json.loads(day2["extra_vars"])["gpufleet_awx_templates"]
     assert told["day2_recycle"] == "Recycle GPU nodes" and told["drain"] == "GPU drain" and "look" not in told
     assert len(made.store.list_of("job_templates", day2["id"], "credentials")) == 1
