@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import getpass
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _moved as moves
@@ -21,6 +21,7 @@ from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._deployments im
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._for_all import ForAll
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._leaves import forced
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._renamed import renamed
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._within import within
 
 # Here, in the main process, before its workers fork.
 rehearse()
@@ -49,6 +50,10 @@ class ActionModule(ForAll):
 
     def destructive(self, params: Mapping[str, Any]) -> bool:
         return params["state"] in ("ready", "deployed", "released", "powered_off", "restarted", *names.WORKS)
+
+    def along(self, hosts: Sequence[str]) -> dict[str, str]:
+        there = within(self._params["driver"], str(self._params["provisioner"]), self._vars.get("hostvars") or {})
+        return {there: self.node_id(there, create=False)} if there else {}
 
     def told(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """That there is a reason lets the module write to a record that nothing says is the machine's."""

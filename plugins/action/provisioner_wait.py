@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import ModuleType
 from typing import Any, ClassVar
 
@@ -23,6 +23,7 @@ from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._leaves import 
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._renamed import renamed
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._slices import SlicedAction
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._steps_there import Steps
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._within import within
 
 _OF_NODE = ("provisioner_id", "image", "boot_mac", "serial", "bmc_address", "bmc_system_id")
 
@@ -47,6 +48,14 @@ class ActionModule(SlicedAction):
     HOST_VARS = {**{name: f"gpufleet_{name}" for name in _OF_NODE}, "driver": "enroll_driver"}
     FROM_AFTER = ("deploy_id", "booted_at")
     verb = staticmethod(watch)
+
+    def along(self, hosts: Sequence[str]) -> dict[str, str]:
+        of, known = str(self._params["provisioner"]), self._vars.get("hostvars") or {}
+        own = {str(node.get("host")): node.get("driver") for node in self._params.get("nodes") or ()}
+        of_all, name = self._params.get("driver"), self.HOST_VARS["driver"]
+        said = [own.get(host) or of_all or self.host_var(name, host) for host in hosts]
+        there = {host for driver in said if (host := within(driver, of, known))}
+        return {host: self.node_id(host, create=False) for host in there}
 
     def told(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """That there is a reason lets the module write to a record that nothing says is the machine's."""

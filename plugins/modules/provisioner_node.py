@@ -176,15 +176,18 @@ options:
         C(testing_scripts) and C(enable_ssh) hold as well for O(state=tested), and for a machine that failed its tests,
         which is tested anew before it goes on. C(secure_erase) and C(quick_erase) say how a release with O(erase)
         erases, and make none erase.
-        C(distro_series), a stock image in place of O(image), is likewise taken only with O(force_reason).
+        C(distro_series), a stock image in place of O(image), is likewise taken only with O(force_reason);
+        O(image) needs no C(url) then.
       - For MAAS C(override_failed_testing) lets a machine that failed its tests go on without being tested anew. It is
         taken with O(force_reason) alone.
       - For MAAS C(tags) must be there, and have no definition; others that the machine has stay. C(is_dpu) enters a
         BlueField-3 by its own BMC, with C(cpu_arch) C(arm64); MAAS erases none, so that O(erase) is refused for it. A
         machine that MAAS has as a DPU is led nowhere without it.
       - For MAAS C(min_hwe_kernel) is the oldest kernel that the machine may run, such as C(hwe-22.04), which a DPU gets
-        where nothing names one. C(dpu_host) is the machine that a DPU is in, by its name or id there; a DPU has its
-        power from that, so while that is not on nothing is begun that boots the DPU.
+        where nothing names one. C(dpu_host) is the machine that a DPU is in, a host of the inventory by the name that
+        it has there too; a DPU has its power from that, so while that is not on nothing is begun that boots the DPU. A
+        DPU is its network card, so whatever is destructive for the DPU needs the evidence for that machine as well,
+        whatever O(force_reason) says.
       - For Warewulf C(profiles), the list of the node's profiles; C(network), the name of the network device to boot
         over, with its C(device), C(ipaddr), C(netmask) and C(gateway); and C(owners), a list of values of the tag
         C(owner) that are ours.

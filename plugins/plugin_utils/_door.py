@@ -331,6 +331,7 @@ class VerbAction(Shipping):
             say=self._say,
             prove=self._prove_anew,
             asks=self._names_scheduler if self.TOUCHES else None,
+            along=self.along,
             refuse=self.refuse_tenants,
         )
 

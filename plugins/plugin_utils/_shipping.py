@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -79,6 +79,10 @@ class Shipping(ActionBase):
     def destructive(self, params: Mapping[str, Any]) -> bool:
         """Could this call hit running work? Asked only where the module is shipped; a verb itself says it a write."""
         return False
+
+    def along(self, hosts: Sequence[str]) -> Mapping[str, str]:
+        """Of these, the ledger's ids, by host, of machines that a destructive write takes down with them."""
+        return {}
 
     def told(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """What a module on another machine is given beside its options."""

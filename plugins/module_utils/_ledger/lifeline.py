@@ -62,7 +62,7 @@ class LedgerLifeline(TakesTurns):
     :param open_ledger: opens the ledger at the first need; a task that never writes never opens it.
     :param identify: gives the node id of a name.
     :param parent: the pid that must be this process's parent to the end; the present one without it.
-    :param managed_by, managed_at, maintained, asks: as of :class:`Permits`.
+    :param permits: as of :class:`Permits`.
     :param say: shows a line to a person.
     :param prove: asks the scheduler again for these nodes, or for a maintenance their provisioner, and writes what it
         says; why not, for each that could not be asked for. Without it no proof is ever renewed.
@@ -81,21 +81,17 @@ class LedgerLifeline(TakesTurns):
         default_node: str,
         force_reason: str = "",
         secrets: frozenset[str] = frozenset(),
-        managed_by: str = "",
-        managed_at: Mapping[str, Any] | None = None,
-        maintained: bool = True,
         parent: int = 0,
         batch: bool = False,
         say: Callable[[str], None] = lambda line: None,
         prove: Prove | None = None,
-        asks: Callable[[str], bool] | None = None,
         refuse: Callable[[str], None] = lambda name: None,
+        **permits: Any,
     ) -> None:
         self._open, self._holder = open_ledger, holder
         self._verb, self._intent = verb, dict(intent)
         self._identify, self._default, self._secrets = identify, default_node, secrets
-        owner: dict[str, Any] = {"managed_by": managed_by, "managed_at": managed_at, "maintained": maintained}
-        self._permits = Permits(open_ledger, verb=verb, force_reason=force_reason, asks=asks, **owner)
+        self._permits = Permits(open_ledger, verb=verb, force_reason=force_reason, **permits)
         self._prove, self._refuse = prove or _nobody_asks, refuse
         self._batch, self._say, self._warned = batch, say, False
         self._leases: dict[str, leases.Lease] = {}

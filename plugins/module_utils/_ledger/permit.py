@@ -9,7 +9,7 @@ Or a reason why neither counts, which is recorded.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -60,6 +60,12 @@ _DO: Mapping[bool, str] = {
 }
 
 
+_DRAIN = (
+    "drain this node first (the playbook drain), and let nobody readmit it before the other one is done; it is taken"
+    " down with that, and no force_reason of the other one counts for it"
+)
+
+
 @dataclass
 class Permit:
     """What was found for one write. It holds once its notes are written: :meth:`Permits.keep`."""
@@ -81,6 +87,8 @@ class Permits:
     :param managed_at: the place of that provisioner, as of ``_moved.py``: another one's maintenance keeps this one off
         nothing.
     :param maintained: can that provisioner keep a maintenance of ours at all?
+    :param along: of these nodes, the ledger's ids, by name, of machines that a destructive write takes down with them.
+        They need evidence of their own, and no reason that is given for the node is one for them.
     :param asks: has this node a scheduler that could be asked whether it is at work? None: this verb may touch what is.
     """
 
@@ -90,12 +98,14 @@ class Permits:
         *,
         verb: str,
         force_reason: str,
-        managed_by: str,
+        managed_by: str = "",
         managed_at: moves.Place | None = None,
         maintained: bool = True,
         asks: Callable[[str], bool] | None = None,
+        along: Callable[[Sequence[str]], Mapping[str, str]] = lambda names: {},
     ) -> None:
         self._open = open_ledger
+        self._along = along
         self._verb = verb
         self._force_reason = force_reason
         self._managed_by = managed_by
@@ -126,6 +136,7 @@ class Permits:
             self._demand_maintenance(asked, what, permit)
         if destructive:
             self._demand_evidence({name: ids[name] for name in ids if name not in self._forced}, what, permit)
+            self._demand_along(self._along(list(ids)), what, permit)
         return permit
 
     def keep(self, permit: Permit) -> None:
@@ -177,11 +188,21 @@ class Permits:
         self._ours.update(name for name, node_id in unsure.items() if node_id in known)
         return {name: node_id for name, node_id in unsure.items() if node_id not in known}
 
-    def _demand_evidence(self, ids: Mapping[str, str], what: str, permit: Permit) -> None:
+    def _demand_along(self, ids: Mapping[str, str], what: str, permit: Permit) -> None:
+        """:raises EvidenceMissing: which says that no reason counts."""
+        try:
+            self._demand_evidence(ids, what, permit, reason="")
+        except EvidenceMissing as exc:
+            exc.do = _DRAIN
+            raise
+
+    def _demand_evidence(self, ids: Mapping[str, str], what: str, permit: Permit, *, reason: str | None = None) -> None:
         """Asked for anew at each write: what proved it before may have been taken back since.
 
+        :param reason: why it is not needed, in place of the one that the task gives.
         :raises EvidenceOld: where each node has its proof, and some are to be renewed.
         """
+        reason = self._force_reason if reason is None else reason
         latest = self._open().latest(list(ids.values()), "evidence") if ids else {}
         now, old = self._open().now() if ids else 0.0, dict[str, str]()
         told_late: dict[str, str] = {}
@@ -191,7 +212,7 @@ class Permits:
             too_old = "" if problem or event is None else _too_old(event, now, permit.oldest)
             if event is not None and not problem and not too_old:
                 permit.proven[name] = event["id"]
-            elif self._force_reason:
+            elif reason:
                 permit.notes.append((node_id, self._forced_note(what)))
                 permit.forced.add(name)
             elif problem and not late:

@@ -28,6 +28,8 @@ KNOWN_THERE = (
     "set gpufleet_provisioner_id to the record that was seen, once you have seen that it is this machine; or correct"
     " gpufleet_boot_mac"
 )
+#: By provisioner, the key of the option ``driver`` that names a system of its own: that one is fetched from nowhere.
+_STOCK = {"maas": "distro_series"}
 _FORMATS = ("ramdisk", "whole-disk")
 #: The run of who names none.
 UNNAMED = "module"
@@ -212,7 +214,8 @@ def _wanted(
 ) -> Wanted:
     annotations = of_node.get("annotations") or {}
     extras, unread = _extras(of_node.get("driver") or of_all.get("driver"), provisioner, host)
-    image, flaw = _image(of_node, host, needs)
+    stock = bool(extras.get(_STOCK.get(provisioner, "")))
+    image, flaw = _image(of_node, host, [key for key in needs if not (stock and key == "url")])
     return Wanted(
         host=host,
         provisioner_id=_text(of_node, "provisioner_id"),

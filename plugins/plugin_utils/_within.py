@@ -1,0 +1,32 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The host in which a DPU is, out of the inventory. PRIVATE to the collection."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import own_extras
+
+#: Of the option ``driver``: the machine that a DPU is in.
+_WITHIN = "dpu_host"
+
+
+def within(driver: Any, provisioner: str, hosts: Collection[str]) -> str:
+    """The host of that machine; empty where none is named. A DPU is its network card: its jobs end with that.
+
+    :param driver: the option of a task. :param hosts: of the inventory.
+    :raises ConfigError: where none of them has that name: whether it works the ledger could not tell.
+    """
+    named = str(own_extras({"driver": driver}, provisioner).get(_WITHIN) or "")
+    if not named or named in hosts:
+        return named
+    raise ConfigError(
+        "a DPU is led on while no job runs on the machine that it is in, and no host has that name",
+        wanted=f"{_WITHIN} in the option driver: a host of the inventory, by its name there",
+        seen=named,
+        do=f"correct {_WITHIN}, or add that machine to the inventory; nothing was changed",
+    )
