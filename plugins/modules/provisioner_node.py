@@ -202,7 +202,8 @@ options:
         that was changed since it was written from here, is changed only with O(force_reason) and where its name is in
         the list C(take_shared); of such a profile, what is not declared stays. And C(configure), a list of C(dhcp) and
         C(tftp), which C(wwctl configure) is run for on the machine of the task where the file C(dhcp_conf), or the
-        folder C(warewulf) in C(tftp_root), lacks what the node needs; C(wwctl) is where the command lies.
+        folder C(warewulf) in C(tftp_root), lacks what the node needs, or where that command has not ended well yet;
+        C(wwctl) is where it lies.
       - For our own boot server C(args), further words of the kernel's command line; C(ip), the address that dnsmasq
         gives the node where it gives out addresses; and C(owners), a list of owners in its records that are ours. Words
         of C(args) that put another system in the image's place are taken only with O(force_reason).

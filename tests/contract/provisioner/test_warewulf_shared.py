@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -30,7 +29,6 @@ def site(warewulf_site: Any) -> Iterator[Any]:
     content = warewulf_site.server.conf.load()
     content["nodeprofiles"] = {"default": content["nodeprofiles"]["default"]}
     warewulf_site.server.conf.save(content)
-    warewulf_site.server.host.__init__()
 
 
 def own(site: Any, options: dict[str, Any]) -> dict[str, Any]:
@@ -373,51 +371,3 @@ def test_nothing_of_it_is_written_in_check_mode(site: Any) -> None:
     options["driver"]["warewulf"].update(tftp_root="/nonexistent", wwctl="/nonexistent/wwctl")
     told = lead(options, "ready", check=True)
     assert {"profile gpu", "configure tftp"} < set(told["after"]) and site.faults.writes == []
-
-
-# -- services of the server ----------------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def host(site: Any, tmp_path: Path) -> Any:
-    site.server.host.installed(site.server.url, tmp_path)
-    site.server.host.template = "static"
-    return site.server.host
-
-
-def configuring(site: Any, host: Any, *services: str, address: str = "10.8.0.18") -> dict[str, Any]:
-    paths = {"wwctl": host.folder / "wwctl", "dhcp_conf": host.dhcp_conf, "tftp_root": host.tftp_root}
-    told = {key: str(path) for key, path in paths.items()}
-    return with_driver(site, {**told, "configure": list(services), "ipaddr": address})
-
-
-@pytest.mark.parametrize("systemd", [True, False])
-def test_dhcp_and_tftp_are_configured_where_they_lack_the_node_and_only_there(
-    site: Any, host: Any, systemd: bool
-) -> None:
-    host.systemd = systemd
-    options = configuring(site, host, "dhcp", "tftp")
-    assert lead(options, "ready")["changed"]
-    assert options["boot_mac"] in host.dhcp_conf.read_text() and host.ran == [
-        ["configure", "dhcp"],
-        ["configure", "tftp"],
-    ]
-    assert not lead(options, "enrolled")["changed"] and len(host.ran) == 2
-    moved = {**options, "driver": {**options["driver"]["warewulf"], "ipaddr": "10.8.0.1"}}
-    assert lead(moved, "enrolled")["changed"] and len(host.ran) == 3, "10.8.0.1 is not in 10.8.0.18"
-
-
-def test_a_run_that_was_killed_before_dhcp_was_told_tells_it(site: Any, host: Any) -> None:
-    options = configuring(site, host, "dhcp")
-    with pytest.raises(Killed):
-        lead(options, "ready", line=Line(die_at=1))
-    assert host.ran == [] and options["name"] in site.server.conf.load()["nodes"]
-    lead(options, "ready")
-    assert host.ran == [["configure", "dhcp"]]
-
-
-@pytest.mark.parametrize("off", ["template", "enabled"])
-def test_a_command_that_says_nothing_and_does_nothing_is_not_believed(site: Any, host: Any, off: str) -> None:
-    setattr(host, off, "" if off == "template" else False)
-    with pytest.raises(Refused, match="still lacks the node.*template: static"):
-        lead(configuring(site, host, "dhcp"), "ready")

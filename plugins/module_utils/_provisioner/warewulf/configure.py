@@ -6,8 +6,10 @@
 It runs on the machine of the task, which is the server then. What is known of it (``internal/pkg/configure`` and the
 overlay ``host`` of 4.6.5 and 4.7.0): it writes the whole of its files anew from ``nodes.conf`` and restarts their
 service; where ``warewulf.conf`` has that off, it warns, does nothing, and exits with 0; where the service cannot be
-restarted, it exits with 255 though the file is written. So it runs where the file does not say what it should, and
-that file is read again afterwards.
+restarted, it exits with 255 though the file is written. So it runs where the file does not say what it should, that
+file is read again afterwards, and its exit status says whether the service knows of it. Until it was 0 once, a tag of
+the node says that it is due: from the write that makes or moves its record on, so that a run that was killed is gone
+on with.
 """
 
 from __future__ import annotations
@@ -94,6 +96,11 @@ def check(extras: Mapping[str, Any], node: str) -> None:
         )
 
 
+def asked(extras: Mapping[str, Any]) -> list[str]:
+    """Which services are to know the node."""
+    return list(dict.fromkeys(map(str, extras.get(KEY) or ())))
+
+
 def wwctl(extras: Mapping[str, Any]) -> str:
     return str(extras.get(WWCTL) or DEFAULTS[WWCTL])
 
@@ -107,17 +114,18 @@ class Configured:
 
     def lacking(self, entry: Entry) -> dict[str, str]:
         """Service: what is not said there of the node."""
-        asked = dict.fromkeys(map(str, self._told.get(KEY) or ()))
-        return {name: SERVICES[name].lacks for name in asked if not self._says(name, entry)}
+        return {name: SERVICES[name].lacks for name in asked(self._told) if not self._says(name, entry)}
 
     def run(self, name: str, entry: Entry) -> None:
-        """:raises Refused: where it says no more of the node than before."""
+        """:raises Refused: where it says no more of the node than before, or where the service goes on without it."""
         argv = [wwctl(self._told), "configure", name]
         if not self._driver.ctx.may_write(" ".join(argv), nodes=(self._host,)):
             return
         answer = command.run(self._driver, argv, timeout=TIMEOUT)
         if not self._says(name, entry):
             raise self._without_effect(name, " ".join(argv), answer)
+        if answer.code:
+            raise self._not_restarted(name, " ".join(argv), answer)
 
     def _says(self, name: str, entry: Entry) -> bool:
         service = SERVICES[name]
@@ -132,4 +140,16 @@ class Configured:
             wanted=SERVICES[name].lacks,
             seen=f"exit status {answer.code}" + (f": {told}" if told else ""),
             do=SERVICES[name].do,
+        )
+
+    def _not_restarted(self, name: str, what: str, answer: command.Answer) -> FleetError:
+        told = short(answer.err or answer.out)
+        return Refused(
+            f"{what} has written its files, and the service that reads them was not restarted",
+            node=self._host,
+            address=self._driver.address,
+            wanted="exit status 0: until then the service knows nothing of the node, or its address of before",
+            seen=f"exit status {answer.code}" + (f": {told}" if told else ""),
+            do=f"see on that machine why its service does not start (systemctl status; {what}), and run again: it is"
+            " configured anew until that has worked once",
         )

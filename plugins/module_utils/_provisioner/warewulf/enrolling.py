@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from typing import Any, Optional
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import require
@@ -18,16 +18,20 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.co
     mac,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import Wanted
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.warewulf import fields, record, tables
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.warewulf.api import Record, WarewulfApi
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.warewulf.configure import (
-    Configured,
-    Entry,
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.warewulf import (
+    configure,
+    fields,
+    record,
+    tables,
 )
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.warewulf.api import Record, WarewulfApi
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.warewulf.declared import Declared
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.warewulf.writes import Writes
 
 Enrolled = tuple[NodeState, Changes]
+#: Fields of a record that services are told.
+_MADE_FROM = frozenset({"hwaddr", "ipaddr"})
+_RESTART = "a restart of the service since"
 
 
 class Enrolling:
@@ -60,7 +64,8 @@ class Enrolling:
         told = Changes({**{key: standing[key] for key in after}, **fields.shown(was)}, {**after, **fields.shown(more)})
 
         def wish(own: Record) -> Record:
-            return fields.written(record.with_fields(record.outdated(own, node.native), after, wanted, device), more)
+            own = record.with_fields(record.outdated(own, node.native), after, wanted, device)
+            return fields.written(record.with_tags(own, self._due(wanted) if _MADE_FROM & set(after) else {}), more)
 
         # What is in service loses its disks with its next boot, whoever boots it.
         hard = node.state == DEPLOYED and (fields.wipes(more) or self._comes_to_wipe(after))
@@ -82,7 +87,7 @@ class Enrolling:
         told = {"profiles": ["default"], **record.wishes(wanted)}
         _before, more = fields.differing({}, wanted)
         new = record.with_fields({}, told, wanted, record.device_of({}, wanted))
-        new = fields.written(record.with_tags(new, {record.RESTS: record.ENROLLED}), more)
+        new = fields.written(record.with_tags(new, {record.RESTS: record.ENROLLED, **self._due(wanted)}), more)
         saying = f"hwaddr={mac(wanted.boot_mac)}"
         changes = Changes({}, {**told, **fields.shown(more)})
         state = NodeState(id="", name=name, native=tables.NO_IMAGE, state=READY)
@@ -92,22 +97,41 @@ class Enrolling:
 
     # -- services ----------------------------------------------------------------------------------------------
 
+    @staticmethod
+    def _due(wanted: Wanted) -> dict[str, str]:
+        """Another node's turn may write the file before its own comes, and restart nothing."""
+        names = configure.asked(wanted.extras)
+        return {record.DUE: " ".join(names)} if names else {}
+
     def _configure(self, wanted: Wanted, node: NodeState) -> Changes:
-        services = Configured(self._driver, wanted.extras, wanted.host)
+        services = configure.Configured(self._driver, wanted.extras, wanted.host)
         entry = self._entry(wanted, node)
-        lacking = services.lacking(entry)
-        for name in lacking:
+        due = record.due(node.raw.get("node") or {})
+        names = [name for name in configure.asked(wanted.extras) if name in due]
+        told = {**dict.fromkeys(names, _RESTART), **services.lacking(entry)}
+        if told and not due >= set(told):
+            self._note(wanted, node, {*due, *told})
+        for name in told:
             services.run(name, entry)
-        told = {f"configure {name}": lacks for name, lacks in lacking.items()}
-        return Changes(dict.fromkeys(told, "without it"), told)
+        if told:
+            self._note(wanted, node, due - set(told))
+        after = {f"configure {name}": lacks for name, lacks in told.items()}
+        return Changes(dict.fromkeys(after, "without it"), after)
+
+    def _note(self, wanted: Wanted, node: NodeState, due: Set[str]) -> None:
+        """Which services are to be told of it still; of a node that check mode would have made there is no record."""
+        if not node.id:
+            return
+        tag = {record.DUE: " ".join(sorted(due))}
+        self._writes.change(wanted, node, lambda own: record.with_tags(own, tag), f"tag {record.DUE}={tag[record.DUE]}")
 
     @staticmethod
-    def _entry(wanted: Wanted, node: NodeState) -> Entry:
+    def _entry(wanted: Wanted, node: NodeState) -> configure.Entry:
         """As the record has it; in check mode there may be none yet."""
         known: Any = node.raw.get("node") or {}
         device = record.devices(known).get(record.device_of(known, wanted), {})
         card = str(device.get("hwaddr") or wanted.boot_mac)
-        return Entry(mac(card), str(device.get("ipaddr") or wanted.extras.get("ipaddr") or ""))
+        return configure.Entry(mac(card), str(device.get("ipaddr") or wanted.extras.get("ipaddr") or ""))
 
 
 def _apart(changes: tuple[Changes, ...]) -> tuple[list[Any], list[Any]]:

@@ -27,7 +27,9 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import h
 _OURS = "gpufleet-"
 #: Tags. The hold may also be a person's own words, and who has a node may say so in ``owner``.
 SERIAL, NOTE, RESTS, HOLD, OWNER = f"{_OURS}serial", f"{_OURS}deployment", f"{_OURS}rests", f"{_OURS}hold", "owner"
-_NO_ANNOTATIONS = frozenset({SERIAL, NOTE, RESTS, HOLD, OWNER, declared.TAG, declared.BY_TAG})
+#: Services of the server that are still to be told of it.
+DUE = f"{_OURS}configure-due"
+_NO_ANNOTATIONS = frozenset({DUE, SERIAL, NOTE, RESTS, HOLD, OWNER, declared.TAG, declared.BY_TAG})
 #: What a record is that we made or gave back: an image of its profile is nobody's deployment then.
 ENROLLED, RELEASED, ORDERED = "enrolled", "released", "ordered"
 
@@ -59,6 +61,10 @@ def addresses(record: Mapping[str, Any]) -> frozenset[str]:
 
 def serial(record: Mapping[str, Any]) -> str:
     return serial_of(tags(record).get(SERIAL))
+
+
+def due(record: Mapping[str, Any]) -> frozenset[str]:
+    return frozenset(tags(record).get(DUE, "").split())
 
 
 def marks(record: Mapping[str, Any]) -> dict[str, str]:

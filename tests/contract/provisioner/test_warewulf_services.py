@@ -1,0 +1,117 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Services of a Warewulf server that must know its nodes, which ``wwctl`` configures alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import Refused
+from calls import Killed, Line, lead
+
+
+@pytest.fixture
+def site(warewulf_site: Any) -> Iterator[Any]:
+    """Which other tests have after this one."""
+    yield warewulf_site
+    warewulf_site.server.host.__init__()
+
+
+def own(site: Any, options: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = site.server.conf.load()["nodes"][options["name"]]
+    return found
+
+
+@pytest.fixture
+def host(site: Any, tmp_path: Path) -> Any:
+    site.server.host.installed(site.server.url, tmp_path)
+    site.server.host.template = "static"
+    return site.server.host
+
+
+def configuring(site: Any, host: Any, *services: str, address: str = "10.8.0.18") -> dict[str, Any]:
+    paths = {"wwctl": host.folder / "wwctl", "dhcp_conf": host.dhcp_conf, "tftp_root": host.tftp_root}
+    told = {key: str(path) for key, path in paths.items()}
+    return {**site.new(), "driver": {"warewulf": {**told, "configure": list(services), "ipaddr": address}}}
+
+
+def test_dhcp_and_tftp_are_configured_where_they_lack_the_node_and_only_there(site: Any, host: Any) -> None:
+    options = configuring(site, host, "dhcp", "tftp")
+    assert lead(options, "ready")["changed"]
+    assert options["boot_mac"] in host.dhcp_conf.read_text()
+    assert sorted(host.ran) == [["configure", "dhcp"], ["configure", "tftp"]]
+    assert not lead(options, "enrolled")["changed"] and len(host.ran) == 2
+    moved = {**options, "driver": {**options["driver"]["warewulf"], "configure": ["dhcp"], "ipaddr": "10.8.0.1"}}
+    assert lead(moved, "enrolled")["changed"] and len(host.ran) == 3, "10.8.0.1 is not in 10.8.0.18"
+
+
+DUE = "gpufleet-configure-due"
+
+
+def test_a_service_that_was_not_restarted_is_told_and_restarted_by_a_later_run(site: Any, host: Any) -> None:
+    """Its file has the node by then, so that nothing there tells of it."""
+    host.systemd = False
+    options = configuring(site, host, "dhcp")
+    for _run in range(2):
+        with pytest.raises(Refused, match="was not restarted.*exit status 255"):
+            lead(options, "ready")
+        assert options["boot_mac"] in host.dhcp_conf.read_text() and own(site, options)["tags"][DUE] == "dhcp"
+    host.systemd = True
+    told = lead(options, "ready")
+    assert told["changed"] and "configure dhcp" in told["after"] and len(host.ran) == 3
+    assert DUE not in {key for key, one in own(site, options)["tags"].items() if one}
+    assert not lead(options, "enrolled")["changed"] and len(host.ran) == 3
+
+
+def cut_off(site: Any, host: Any, how: str, die_at: int) -> dict[str, Any]:
+    """A node that is entered, moved, or whose entry was lost, by a run that was killed after so many writes."""
+    options = configuring(site, host, "dhcp")
+    if how != "new":
+        lead(options, "ready")
+    if how == "moved":
+        options["driver"]["warewulf"]["ipaddr"] = "10.8.0.1"
+    if how == "lost":
+        host.dhcp_conf.write_text("", "utf-8")
+    with pytest.raises(Killed):
+        lead(options, "enrolled", line=Line(die_at=die_at))
+    return options
+
+
+@pytest.mark.parametrize("how", ["new", "moved", "lost"])
+def test_a_run_that_was_killed_while_dhcp_was_told_tells_it_again(site: Any, host: Any, how: str) -> None:
+    options = cut_off(site, host, how, 2)  # the record, or its tag; the command; and then the tag
+    before = len(host.ran)
+    assert lead(options, "enrolled")["changed"] and len(host.ran) == before + 1
+
+
+@pytest.mark.parametrize("how", ["new", "moved"])
+def test_a_node_whose_entry_another_ones_failed_turn_has_written_is_told_as_well(
+    site: Any, host: Any, how: str
+) -> None:
+    options = cut_off(site, host, how, 1)
+    host.systemd = False
+    with pytest.raises(Refused, match="was not restarted"):
+        lead(configuring(site, host, "dhcp", address="10.8.0.19"), "ready")
+    host.systemd = True
+    before = len(host.ran)
+    assert lead(options, "enrolled")["changed"] and len(host.ran) == before + 1
+
+
+def test_a_run_that_was_killed_before_dhcp_was_told_tells_it(site: Any, host: Any) -> None:
+    options = configuring(site, host, "dhcp")
+    with pytest.raises(Killed):
+        lead(options, "ready", line=Line(die_at=1))
+    assert host.ran == [] and options["name"] in site.server.conf.load()["nodes"]
+    lead(options, "ready")
+    assert host.ran == [["configure", "dhcp"]]
+
+
+@pytest.mark.parametrize("off", ["template", "enabled"])
+def test_a_command_that_says_nothing_and_does_nothing_is_not_believed(site: Any, host: Any, off: str) -> None:
+    setattr(host, off, "" if off == "template" else False)
+    with pytest.raises(Refused, match="still lacks the node.*template: static"):
+        lead(configuring(site, host, "dhcp"), "ready")
