@@ -21,6 +21,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._waves import (
     begun,
     breaker,
     budget,
+    elsewhere,
     ended,
     plan,
     rollout,
@@ -111,6 +112,7 @@ class ActionModule(FleetStatus):
         waves = begun.stand(self._waves())
         self._seen_waves = {one["id"] for one in waves}
         self._places = places.newest(self.ledger(), ids) if not self._limits.keys().isdisjoint(places.KEYS) else {}
+        self._others = self._of_others(known)
         self._count(waves)
         self._judge({node_id: host for host, node_id in ids.items()}, waves)
 
@@ -170,7 +172,25 @@ class ActionModule(FleetStatus):
         """Who is out of service, with those whom another run is about to take."""
         self._taken = self._promises(waves)
         self._members = wave_members.members(self._nodes, self._seen, self._taken, self._limits, self._domain)
-        self._rooms = budget.rooms(self._members, self._limits)
+        others = elsewhere.members(self._others, self._taken, self._limits)
+        if others:
+            self._members = elsewhere.beside(self._members, self._limits)
+        self._out_elsewhere = sorted(one.host for one in others if one.out)
+        self._rooms = budget.rooms(self._members, self._limits, others)
+
+    def _of_others(self, known: Collection[str]) -> list[elsewhere.Other]:
+        """Those of other inventories, unless the budgets are for these hosts alone."""
+        part = self._params["fleet"] is not None or not self._params["elsewhere"]
+        return [] if part else elsewhere.others(self.ledger(), known)
+
+    def _tell_places(self) -> None:
+        """Where these nodes are, for whoever has them not in his inventory."""
+        ids = {node.host: str(self._nodes[node.host]["node_id"]) for node in self._members}
+        told = elsewhere.placed(self.ledger(), list(ids.values()))
+        known = {host: told[node] for host, node in ids.items() if node in told}
+        new = elsewhere.to_tell((node for node in self._members if ids[node.host]), known, self._limits)
+        if new and not self._task.check_mode:
+            self._tell(list(new), elsewhere.PLACED, lambda host: {"domains": new[host]})
 
     def _domain(self, key: str, host: str) -> Any:
         """A variable of the host; of its place in the network, else what was seen last."""
@@ -180,6 +200,7 @@ class ActionModule(FleetStatus):
     def _promises(self, waves: Collection[begun.Event]) -> dict[str, str]:
         """By id of a node, the run that is about to take it."""
         states = {str(one["node_id"]): int(one["event"]) for one in self._nodes.values()}
+        states.update({one.node_id: one.event for one in self._others})
         return ended.promised(waves, states, self._run_as, self.ledger().now())
 
     def _left(self) -> dict[str, str]:
@@ -213,6 +234,7 @@ class ActionModule(FleetStatus):
 
     def _planned(self) -> dict[str, Any]:
         self._read()
+        self._tell_places()
         left = self._left()
         growth = self._params["growth"]
         # A roll-out goes on at the size at which it was left.
@@ -231,6 +253,7 @@ class ActionModule(FleetStatus):
         """The part of these hosts that may go now. Where the first ones have not shown yet that it works, no more than
         the canary may; a check writes nothing, so nothing shows."""
         self._read()
+        self._tell_places()
         left, halted = self._left(), self._closed()
         sure = self._before.sure or bool(self._task.check_mode)
         due = plan.in_turn(self._due(left), self._before.unfinished)
@@ -335,6 +358,7 @@ class ActionModule(FleetStatus):
             "halted": halted,
             "broken_off": bool(halted) and halted == self._broken_off(),
             "out": sorted(node.host for node in self._members if node.out),
+            "out_elsewhere": self._out_elsewhere,
             "budgets": [room.as_data() for room in self._rooms.values()],
             "through": list(self._before.through),
             "failed_before": list(self._before.failed),

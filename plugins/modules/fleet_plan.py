@@ -61,6 +61,17 @@ options:
         mapping with C(nodes) and C(percent). A percentage is rounded down, and is one node at least unless it is 0.
     type: dict
     default: {fleet: "10%"}
+  elsewhere:
+    description:
+      - Count in O(budgets) also the nodes that this ledger has in service, or once had, and the inventory does not, as
+        those of other slices of a job, and of other controllers. The fleet's budget then holds twice, for the nodes of
+        the inventory and for all of the ledger, each percentage of as many nodes.
+      - Another domain has those of which a run that had them in its inventory has told that they are there; each run
+        that plans or begins waves tells it.
+      - Such a node is out where the ledger says so. Its scheduler is not asked.
+      - With V(false), and where O(fleet) is given, the budgets are for this part of the fleet alone.
+    type: bool
+    default: true
   windows:
     description:
       - When a wave may begin; always without it. Each has C(from) and C(to) as V(22:00), C(days) of V(mon) to V(sun)
@@ -231,6 +242,12 @@ out:
   type: list
   elements: str
   sample: [gpu004]
+out_elsewhere:
+  description: The nodes of other inventories that are out of service now, and count in the budgets.
+  returned: O(state=planned) and O(state=begun)
+  type: list
+  elements: str
+  sample: ["gpu104 (not in the inventory)"]
 budgets:
   description: What each budget has left, domain by domain.
   returned: O(state=planned) and O(state=begun)
@@ -242,7 +259,7 @@ budgets:
       type: str
       sample: gpufleet_failure_domain
     value:
-      description: The domain; empty for the fleet.
+      description: The domain; empty for the fleet of the inventory, else C(with other inventories).
       type: str
       sample: pdu12a
     nodes:

@@ -282,6 +282,7 @@ PLAYBOOKS: dict[str, tuple[str, ...]] = {
     "waves": (
         "fleet_plan_budgets",
         "fleet_plan_canary",
+        "fleet_plan_elsewhere",
         "fleet_plan_failures",
         "fleet_plan_growth",
         "fleet_plan_recent_failures",

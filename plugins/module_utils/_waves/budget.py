@@ -136,13 +136,20 @@ def domains(host: str, values: Mapping[str, Any]) -> tuple[tuple[str, str], ...]
     return tuple(dict.fromkeys(found))
 
 
-def rooms(fleet: Iterable[Member], budgets: Mapping[str, Limit]) -> dict[tuple[str, str], Room]:
-    """:raises ConfigError: for a budget of a variable that no node has: mistyped, it would hold nobody back."""
+def rooms(
+    fleet: Iterable[Member], budgets: Mapping[str, Limit], others: Iterable[Member] = ()
+) -> dict[tuple[str, str], Room]:
+    """:param others: nodes that the inventory does not have: they count in the domains that they share with its own.
+    :raises ConfigError: for a budget of a variable that no node has: mistyped, it would hold nobody back.
+    """
     members: dict[tuple[str, str], list[Member]] = {}
     for node in fleet:
         for domain in node.domains:
             members.setdefault(domain, []).append(node)
     known = {key for key, _value in members}
+    for node in others:
+        for domain in {*node.domains} & members.keys():
+            members[domain].append(node)
     nowhere = sorted(set(budgets) - known - {FLEET})
     if nowhere and members:
         raise ConfigError(

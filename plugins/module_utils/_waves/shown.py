@@ -26,6 +26,9 @@ def table(title: str, told: Mapping[str, Any], rooms: Iterable[Room], width: int
     lines = wrapped("", f"{title}: {headline(told)}", width)
     lines += _budgets(sorted(rooms, key=lambda room: (room.key != FLEET, room.left, room.name)), width)
     lines += _waves(told["waves"], width)
+    if told.get("out_elsewhere"):
+        head = f"  out elsewhere {len(told['out_elsewhere']):>4}  "
+        lines += wrapped(head, ", ".join(told["out_elsewhere"][:_WAVES]), width)
     for why, hosts in _by_why(told["left"]).items():
         lines += _listed(f"  left out {len(hosts):>5}  ", hosts, f": {why}", width)
     return lines

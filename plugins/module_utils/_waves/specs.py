@@ -17,6 +17,7 @@ SPEC = spec(
     hosts={"type": "list", "elements": "str"},
     fleet={"type": "list", "elements": "str"},
     budgets={"type": "dict", "default": {"fleet": "10%"}},
+    elsewhere={"type": "bool", "default": True},
     windows={"type": "list", "elements": "dict", "default": []},
     canary={"type": "int", "default": 1},
     growth={"type": "float", "default": 2.0},

@@ -1,0 +1,94 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Nodes of other slices and controllers: which of them count, and in which budgets."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._waves import budget, elsewhere, plan
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._waves.budget import FLEET, Limit, Member
+
+TAKEN, RELEASED = (Event("hold", name, {"hold_token": "gpufleet:r:keep"}) for name in ("taken", "released"))
+
+
+def state(name: str) -> Event:
+    return Event("state", name, {"reason": "x"})
+
+
+@pytest.mark.parametrize(
+    ("events", "out"),
+    [
+        ([state("admitted")], False),
+        ([state("admitted"), state("quarantined")], True),
+        ([state("admitted"), state("draining")], True),
+        ([state("admitted"), TAKEN], True),
+        ([state("admitted"), TAKEN, RELEASED], False),
+        ([state("admitted"), TAKEN, state("draining"), state("admitted")], False),
+        ([state("enrolled")], None),
+        ([state("admitted"), state("retired")], None),
+        ([], None),
+    ],
+)
+def test_who_served_once_counts_and_is_out_by_the_ledger(tmp_path: Path, events: list[Event], out: bool | None) -> None:
+    with Ledger(f"sqlite:///{tmp_path}/ledger.sqlite") as ledger:
+        here, there = (ledger.identify(name, aliases=[("serial", name)]) for name in ("gpu001", "gpu002"))
+        ledger.append("r", [(here, state("quarantined")), *((there, event) for event in events)])
+        found = elsewhere.others(ledger, [here])
+        assert [(one.name, one.out) for one in found] == ([] if out is None else [("gpu002", out)])
+        assert elsewhere.others(ledger, [here, there]) == []
+
+
+def fleet(size: int, **domains: str) -> list[Member]:
+    own = ((FLEET, ""), *domains.items())
+    return [Member(f"gpu{number}", domains=own) for number in range(size)]
+
+
+def other(name: str, out: bool, *domains: tuple[str, str]) -> elsewhere.Other:
+    return elsewhere.Other(name, name, 1, out, domains)
+
+
+@pytest.mark.parametrize(
+    ("limit", "outs", "goes"),
+    [
+        (Limit(nodes=4), 2, 2),
+        (Limit(nodes=4), 4, 0),
+        (Limit(nodes=4), 0, 4),
+        # Of 10 here and 30 there: one here, and four in all.
+        (Limit(percent=10), 3, 1),
+        (Limit(percent=10), 4, 0),
+    ],
+)
+def test_four_slices_have_one_budget(limit: Limit, outs: int, goes: int) -> None:
+    limits = {FLEET: limit}
+    others = elsewhere.members([other(f"n{number}", number < outs) for number in range(30)], (), limits)
+    own = elsewhere.beside(fleet(10), limits)
+    rooms = budget.rooms(own, limits, others)
+    assert len(plan.fitting(own, rooms, 10)) == goes and rooms[elsewhere.WHOLE].total == 40
+
+
+def test_what_another_run_is_about_to_take_is_out_and_a_domain_has_whom_it_is_told_of() -> None:
+    limits = {FLEET: Limit(nodes=9), "rack": Limit(nodes=1)}
+    found = [other("n1", False, ("rack", "a"), ("pdu", "7")), other("n2", True, ("rack", "b"))]
+    own = elsewhere.beside(fleet(2, rack="a"), limits)
+    for promised, left in (((), 1), (("n1",), 0)):
+        rooms = budget.rooms(own, limits, elsewhere.members(found, promised, limits))
+        assert rooms["rack", "a"].left == left and ("rack", "b") not in rooms and ("pdu", "7") not in rooms
+    with pytest.raises(ConfigError, match="no node of the fleet has rack"):
+        budget.rooms(elsewhere.beside(fleet(2), limits), limits, elsewhere.members(found, (), limits))
+
+
+def test_what_is_told_of_a_place_is_what_changed_and_takes_nothing_else_back() -> None:
+    own = [
+        Member("gpu1", domains=((FLEET, ""), elsewhere.WHOLE, ("rack", "a"))),
+        Member("gpu2", domains=((FLEET, ""),)),
+    ]
+    assert elsewhere.to_tell(own, {}, ["fleet", "rack"]) == {"gpu1": (("rack", "a"),)}
+    told = {"gpu1": (("pdu", "7"), ("rack", "b")), "gpu2": (("rack", "b"),)}
+    assert elsewhere.to_tell(own, told, ["fleet", "rack"]) == {"gpu1": (("pdu", "7"), ("rack", "a")), "gpu2": ()}
+    assert elsewhere.to_tell(own, {"gpu1": (("rack", "a"),), "gpu2": (("pdu", "7"),)}, ["fleet", "rack"]) == {}
