@@ -44,7 +44,7 @@ def test_several_nodes_with_one_finding_stop_though_their_share_is_small() -> No
 def test_one_finding_is_counted_by_nodes_and_not_by_what_they_have_in_all() -> None:
     mixed = {f"gpu{number}": Came(True, NOW, (f"f{number}", f"g{number % 2}", f"g{number % 2}")) for number in range(4)}
     assert halted(came(mixed, 20)) == "", "each has three, and none is on more than two of them"
-    healed = came({"gpu001": Came(False, NOW, ("x",)), **failures(2, "x")}, 20)
+    healed = came({"gpu009": Came(False, NOW, ("x",)), **failures(2, "x")}, 20)
     assert halted(healed) == ""
     assert halted(came(failures(5), 20)) == "", "without a finding they have nothing in common"
 
