@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import shlex
 import subprocess
 import sys
@@ -242,29 +241,6 @@ def test_no_secret_is_in_a_line_of_shell(driver: Any, way: Way) -> None:
     assert told in whole(way.asked[-1][1])
 
 
-@pytest.mark.parametrize("shell", [("bash", "-xv"), ("env", "SHELLOPTS=xtrace:verbose", "bash")])
-def test_a_shell_that_says_each_line_says_no_secret(shell: tuple[str, ...]) -> None:
-    """And a connection that makes one of its answer and its errors, as those with a terminal do."""
-    said: list[str] = []
-
-    def ask(line: str, reads: str, seconds: float) -> tuple[str, str]:
-        both: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
-        said.append(subprocess.run([*shell, "-c", line], input=reads, timeout=seconds, check=False, **both).stdout)
-        return said[0], ""
-
-    before = ways._opens
-    ways.led_by(lambda host: ask)
-    try:
-        order = there.Order(["sh", "-c", "wc -c"], 20, reads="s3cret of a BMC", env={"A": "x"}, by_input=True)
-        done = there.There(HOST, HOST, login_host._PEER).run(order)
-    finally:
-        ways._opens = before
-    assert (done.code, done.out.strip()) == (0, "15")
-    coded = there.base64.b64encode(order.reads.encode()).decode()
-    frame = there.framed(order, re.findall(r"gpufleet-[0-9a-f]{24}", said[0])[0])[1]
-    assert not any(one in said[0] for one in (order.reads, coded, frame))
-
-
 def test_a_command_that_does_not_end_is_ended_and_was_the_last_of_its_turn(driver: Any, tmp_path: Path) -> None:
     with turns.turn(driver, driver.ctx):
         with pytest.raises(Unreachable, match="did not end within 1 s") as caught:
@@ -275,15 +251,6 @@ def test_a_command_that_does_not_end_is_ended_and_was_the_last_of_its_turn(drive
     with turns.turn(driver, driver.ctx):
         assert commands.run(driver, ["true"]).code == 0
     assert not (tmp_path / "late").exists()
-
-
-def test_a_command_that_somebody_killed_is_not_one_that_was_slow(driver: Any) -> None:
-    with turns.turn(driver, driver.ctx):
-        with pytest.raises(BadAnswer, match="was killed on the login host") as caught:
-            commands.run(driver, ["sh", "-c", "kill -9 $PPID"], timeout=50)
-        assert "signal 9" in caught.value.seen and "slow" not in caught.value.details
-        with pytest.raises(turns.NoTurn, match="nothing was sent"):
-            commands.run(driver, ["true"])
 
 
 @pytest.mark.parametrize("cut", [1, 1000])
@@ -322,25 +289,6 @@ def test_a_folder_of_locks_that_others_may_write_to_is_none(driver: Any, way: Wa
     folder.symlink_to(tmp_path / "own")
     refused()
     assert not (tmp_path / "run").exists()
-
-
-@pytest.mark.parametrize("first", [True, False])
-def test_a_lock_that_cannot_be_opened_is_told_and_nothing_was_sent(
-    driver: Any, way: Way, tmp_path: Path, first: bool
-) -> None:
-    """The folder was removed since it was found, as by whoever tidies /tmp; the next look makes it anew."""
-    way.argv = ["env", f"TMPDIR={tmp_path}", "/bin/sh", "-c", 'eval "$0"']
-    folder, run = tmp_path / f"{login_host.FOLDER}-{os.getuid()}", tmp_path / "run"
-    driver.login_host.found(())
-    if not first:
-        with turns.turn(driver, driver.ctx):
-            assert commands.run(driver, ["true"]).code == 0
-    folder.rename(tmp_path / "away")
-    with turns.turn(driver, driver.ctx), pytest.raises(ConfigError, match="cannot be opened") as caught:
-        commands.run(driver, ["touch", str(run)])
-    assert str(folder) in caught.value.wanted and not run.exists()
-    with turns.turn(driver, driver.ctx):
-        assert commands.run(driver, ["touch", str(run)]).code == 0 and run.exists()
 
 
 # -- a connection that is lost -------------------------------------------------------------------------------------
