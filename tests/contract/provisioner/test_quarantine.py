@@ -5,12 +5,22 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import urllib.error
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import EvidenceMissing, NotOurs, Refused
-from calls import Line, await_all, declined, deployed, lead, ready
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
+    EvidenceMissing,
+    FleetError,
+    NotOurs,
+    NotProven,
+    Refused,
+)
+from calls import Killed, Line, await_all, declined, deployed, lead, ready
+from contract.proxy import LOSE
 
 pytestmark = pytest.mark.slow
 WHY = "Xid 79 on GPU 3; remedy: power_cycle"
@@ -189,3 +199,65 @@ def test_a_remedy_that_is_refused_leaves_the_mark(maas_site: Any) -> None:
         maas_site.server.intercept = None
     assert lead({**options, **OURS}, "quarantined")["hold"] == MARK
     assert maas_site.machine(options["name"]).locked
+
+
+def test_a_remedy_whose_answer_was_lost_is_under_way_without_the_mark(maas_site: Any) -> None:
+    """Once it stood again, nobody but a person would have it lifted from a machine that is being released."""
+    options = {**deployed(maas_site), **OURS}
+    lead(options, "quarantined", **GIVEN)
+    maas_site.proxy.fault = lambda asked: LOSE if "op=release" in f"{asked.query}" else None
+    with pytest.raises(FleetError) as lost:
+        lead(options, "released")
+    maas_site.proxy.fault = lambda asked: None
+    assert lost.value.details["ordered"] == "released"
+    machine = maas_site.machine(options["name"])
+    assert "quarantine" not in machine.description and not machine.locked
+    assert await_all(maas_site, "released", options)["verdicts"][options["name"]]["ok"]
+
+
+@pytest.mark.parametrize("there", [ready, deployed])
+def test_killed_in_the_middle_of_a_mark_and_run_again(site: Any, there: Any) -> None:
+    if not site.driver.holds:
+        return  # that it says so is tested above
+    for moment in itertools.count():
+        options, died = there(site), False
+        for state in ("quarantined", "readmitted"):
+            try:
+                lead(options, state, line=Line(die_at=moment), **{**OURS, **GIVEN})
+            except Killed:
+                died = True
+            again = lead(options, state, **{**OURS, **GIVEN})
+            assert (again["hold"], again["maintenance"]) == ((MARK, True) if state == "quarantined" else ("", False))
+        if not died:
+            break
+    assert moment > 0, "there was no write to be killed before"
+
+
+def test_a_mark_that_somebody_takes_away_meanwhile_or_puts_back_is_not_proven(maas_site: Any) -> None:
+    """Who believed it would let the node be deployed by anybody."""
+    options = deployed(maas_site)
+    server = maas_site.server
+
+    def unlocked(asked: Any) -> None:
+        if asked.method == "GET":
+            maas_site.machine(options["name"]).locked = False
+
+    def marked(asked: Any) -> None:
+        if asked.method == "GET":
+            maas_site.machine(options["name"]).description = MARK
+
+    with meanwhile(server, unlocked), pytest.raises(NotProven, match="does not read back"):
+        lead(options, "quarantined", **GIVEN)
+    assert lead(options, "quarantined", **{**OURS, **GIVEN})["maintenance"]
+    with meanwhile(server, marked), pytest.raises(NotProven, match="does not read back"):
+        lead(options, "readmitted", **OURS)
+
+
+@contextlib.contextmanager
+def meanwhile(server: Any, happens: Any) -> Iterator[None]:
+    """It happens before each request, and the request is served."""
+    server.intercept = happens
+    try:
+        yield
+    finally:
+        server.intercept = None
