@@ -46,6 +46,9 @@ class Turn:
     def outlived(self, pid: int) -> None:
         """What was begun in it by this process may go on when it ends: it is not to be given to others at once."""
 
+    def unheard(self) -> None:
+        """The same of what was begun on another machine, whose end nobody here has heard of."""
+
 
 class Lifeline:
     """What ties a verb to its run. This one ties to nothing: a module on another machine has no ledger.
@@ -225,6 +228,8 @@ class Context:
         #: What the ledger gets to know also where the verb fails.
         self.told: list[Event] = []
         self.evidence: str | None = None
+        #: The writes that were allowed since the turn began.
+        self.allowed: list[tuple[str, bool, tuple[str, ...]]] = []
 
     @asked_beside()
     def may_write(self, what: str, *, destructive: bool = False, nodes: tuple[str, ...] = ()) -> bool:
@@ -242,7 +247,15 @@ class Context:
         self.evidence = evidence or self.evidence
         self.ordered.update(dict.fromkeys(nodes or (self.node,), self.lifeline.order) if self.lifeline.order else {})
         self.asked.append(what)
+        self.allowed.append((what, destructive, nodes))
         return True
+
+    @asked_beside()
+    def asks_again(self) -> None:
+        """What was allowed in this turn, right before it is sent, where others have kept that waiting: what permitted
+        it may have been taken back since."""
+        for what, destructive, nodes in self.allowed:
+            self.evidence = self.lifeline.before_write(what, destructive=destructive, nodes=nodes) or self.evidence
 
     @contextmanager
     def ordering(self, goal: str) -> Iterator[None]:

@@ -76,7 +76,8 @@ class LedgerTurn(Turn):
     def __init__(self, open_ledger: Callable[[], Ledger], holder: Holder, peer: str) -> None:
         self._open, self._holder, self._name = open_ledger, holder, peer
         self._peer: _Peer | None = None
-        self._outlived, self._looked, self._whose = 0, 0.0, ""
+        self._outlived, self._unheard = 0, False
+        self._looked, self._whose = 0.0, ""
 
     @asked_beside()
     def taken(self) -> str:
@@ -147,6 +148,10 @@ class LedgerTurn(Turn):
     def outlived(self, pid: int) -> None:
         self._outlived = pid
 
+    def unheard(self) -> None:
+        """On this machine nothing of it goes on: a lock over there keeps the next turn's commands waiting."""
+        self._outlived, self._unheard = self._holder.pid, True
+
     def left(self) -> None:
         """A ledger that is away then hides no error of the write: the turn expires."""
         peer, self._peer = self._peer, None
@@ -164,7 +169,7 @@ class LedgerTurn(Turn):
         number = peer.number
         peer.forget()
         if self._outlived:
-            outlast(self._open(), self._name, number, self._outlived)
+            outlast(self._open(), self._name, number, self._outlived, here=not self._unheard)
         else:
             end(self._open(), self._name, number)
 
@@ -287,10 +292,13 @@ def end(ledger: Ledger, peer: str, number: int) -> None:
         )
 
 
-def outlast(ledger: Ledger, peer: str, number: int, pid: int) -> None:
+def outlast(ledger: Ledger, peer: str, number: int, pid: int, *, here: bool = True) -> None:
     """It is that process's from here on. Where it ran, the lock tells when all that it had begun has ended; anywhere
-    else nobody sees that, and it is waited for."""
-    told = {"peer": peer, "number": number, "pid": pid, "start": process_start(pid) or _GONE}
+    else nobody sees that, and it is waited for.
+
+    :param here: else that process has begun something on another machine, and is as good as gone on this one.
+    """
+    told = {"peer": peer, "number": number, "pid": pid, "start": (here and process_start(pid)) or _GONE}
     with ledger.transaction() as conn:
         now = ledger.now_in(conn)
         conn.execute(

@@ -97,19 +97,28 @@ def machine(driver: Driver) -> str:
     return f"the host {driver.login_host.host}" if driver.login_host is not None else "this machine"
 
 
+def _kept_by(waited: Sequence[Busy]) -> str:
+    """Who keeps the turn, as the last look told it."""
+    return f", which is kept by {waited[-1].seen}" if waited and waited[-1].seen else ""
+
+
 def _over_there(
     driver: Driver, host: LoginHost, argv: Sequence[str], *, timeout: float, env: Mapping[str, str], stdin: str
 ) -> Answer:
-    """In a turn, after each command of an earlier one has ended there; one that nobody heard the end of is its last."""
+    """In a turn, after each command of an earlier one has ended there; one that nobody heard the end of is its last.
+
+    Who waited for that asks again whether it may be sent.
+    """
     turn = turns.lock_name(driver.name, host.local) if driver.kept_open else ""
-    whose = ""
+    waited: list[Busy] = []
 
     def attempt() -> Answer | None:
-        nonlocal whose
         try:
+            if waited:
+                driver.ctx.asks_again()
             done = host.run(argv, timeout=timeout, env=env, stdin=stdin, turn=turn)
         except Busy as exc:
-            whose = f", which is kept by {exc.seen}" if exc.seen else ""
+            waited.append(exc)
             return None
         return Answer(done.code, done.out, done.err.strip())
 
@@ -126,12 +135,12 @@ def _over_there(
             "nothing was sent: an earlier command has not ended on the login host",
             address=driver.address,
             wanted="a turn in which each command has ended before the next",
-            seen=f"no turn within {turns.TIMEOUT:g} s{whose}",
+            seen=f"no turn within {turns.TIMEOUT:g} s{_kept_by(waited)}",
             do=f"look on {host.host} for a command of {driver.name} that hangs, or a program that one has left running"
             " with the turn's file open (descriptor 9); it keeps the others from writing, and is a person's to end",
         ) from exc
-    except (Unreachable, BadAnswer):
-        driver.unheard = bool(turn)
+    except (Unreachable, BadAnswer) as exc:
+        driver.unheard = bool(turn) and getattr(exc, "of_peer", True)  # else it was not sent
         raise
     assert answer is not None  # what was waited for
     return answer

@@ -64,11 +64,14 @@ def turn(driver: Driver, ctx: Context, hosts: Sequence[str] = ()) -> Iterator[bo
         with ctx.lifeline.turn(_key(driver)) as among_all:
             _wait_for(lock, among_all, driver, ctx)
             driver.kept_open = (lock.fileno(),)
+            ctx.allowed.clear()
             try:
                 yield True
             finally:
                 for command in driver.unended:
                     among_all.outlived(command.pid)
+                if driver.unheard:
+                    among_all.unheard()
     finally:
         with _FREEING:
             _KEPT.append((lock, driver.unended))

@@ -1,0 +1,78 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The turn of a command on a login host: who waits for it there, and who elsewhere after its answer was lost."""
+
+from __future__ import annotations
+
+import os
+import threading
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Optional
+
+import pytest
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import NotOurs, Unreachable
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger import turns as rows
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.holder import this_run
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.lifeline import LedgerLifeline
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import command as commands
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import login_host
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import turn as turns
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.registry import connected
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
+from calls import Line
+from test_login_host import ssh, way, words, xcat  # noqa: F401  # the same host, by the same sshd
+
+pytestmark = pytest.mark.slow
+
+
+class TakenBack(Line):
+    """From the second time on it is somebody else's."""
+
+    def before_write(self, what: str, *, destructive: bool, nodes: tuple[str, ...] = ()) -> Optional[str]:
+        if self.writes:
+            raise NotOurs("a tenant has it by now", node=nodes[0])
+        return super().before_write(what, destructive=destructive, nodes=nodes)
+
+
+@pytest.mark.parametrize("line", [Line(), TakenBack()], ids=["still", "taken back"])
+def test_what_was_kept_waiting_over_there_asks_again_before_it_is_sent(
+    xcat: Any,  # noqa: F811
+    tmp_path: Path,
+    line: Line,
+) -> None:
+    local = {key: value for key, value in xcat.connection().items() if key != login_host.OPTION}
+    ctx = Context(node="gpu001", lifeline=line)
+    both = connected(local, Context()), connected(xcat.connection(), ctx)
+    with both[0] as theirs, both[1] as driver, ExitStack() as at_home, turns.turn(driver, ctx):
+        assert ctx.may_write("nodeset gpu001 osimage", nodes=("gpu001",))
+        driver.login_host.found(())
+        at_home.enter_context(turns.turn(theirs, theirs.ctx))
+        threading.Timer(3.0, at_home.close).start()
+        argv = ["touch", str(tmp_path / "sent")]
+        if isinstance(line, TakenBack):
+            with pytest.raises(NotOurs, match="a tenant has it by now"):
+                commands.run(driver, argv)
+        else:
+            assert commands.run(driver, argv).code == 0 and len(line.writes) > 1
+    assert (tmp_path / "sent").exists() != isinstance(line, TakenBack)
+
+
+def test_after_an_answer_that_nobody_heard_other_controllers_wait(xcat: Any, tmp_path: Path) -> None:  # noqa: F811
+    with Ledger(f"sqlite:///{tmp_path}/ledger.sqlite") as ledger:
+        node, run = ledger.identify("gpu001", aliases=[("serial", "S1")]), this_run(os.getpid())
+        names: dict[str, Any] = {"verb": "provisioner_node", "intent": {}, "default_node": "gpu001"}
+        line = LedgerLifeline(lambda: ledger, run, identify=lambda _name: node, **names)
+        ctx = Context(node="gpu001", lifeline=line)
+        with connected(xcat.connection(), ctx) as driver:
+            with turns.turn(driver, ctx, ["gpu001"]), pytest.raises(Unreachable, match="did not end"):
+                commands.run(driver, ["sleep", "60"], timeout=1)
+            [row] = ledger._rows("SELECT * FROM turns")
+            elsewhere = replace(run, host="other#1", run_id="their-run")
+            assert row["expires"] - ledger.now() > 240 and rows.take(ledger, row["peer"], elsewhere)[1]
+            with turns.turn(driver, ctx, ["gpu001"]):  # here the lock over there tells
+                assert commands.run(driver, ["true"]).code == 0
+            assert not rows.take(ledger, row["peer"], elsewhere)[1]
