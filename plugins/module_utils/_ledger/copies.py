@@ -113,17 +113,21 @@ def end_leases(conn: Any) -> None:
 
 
 def refuse_leases(ledger: Ledger, conn: Any) -> None:
-    """:raises LeaseHeld: where a run works with this ledger now."""
-    live = conn.execute(
-        sa.text("SELECT run_id FROM leases WHERE expires > :now ORDER BY expires DESC"), {"now": ledger.now_in(conn)}
-    ).scalars()
+    """A turn may outlast each lease of its run: what was begun in it still writes to a provisioner.
+
+    :raises LeaseHeld: where a run works with this ledger now.
+    """
+    now, live = {"now": ledger.now_in(conn)}, []
+    for table in ("leases", "turns") if sa.inspect(conn).has_table("turns") else ("leases",):  # an older release's
+        found = sa.text(f"SELECT run_id FROM {table} WHERE expires > :now ORDER BY expires DESC")
+        live += conn.execute(found, now).scalars()
     runs = list(dict.fromkeys(live))
     if runs:
         raise LeaseHeld(
             "a run works with this ledger",
             address=ledger.shown_url,
             seen=", ".join(runs[:3]),
-            do="wait for its end; after a kill its leases end within a minute",
+            do="wait for its end; after a kill its leases end within a minute, and what a command outlived within five",
         )
 
 

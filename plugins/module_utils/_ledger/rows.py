@@ -16,7 +16,8 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store i
 with contextlib.suppress(ImportError):  # Connection says what is missing before anything here runs
     import sqlalchemy as sa
 
-#: In the order in which they refer to each other. Those that number their rows are read in parts.
+#: In the order in which they refer to each other. Those that number their rows are read in parts. Turns are of minutes,
+#: and are not copied: while one is live nothing is moved, or put in the place of its ledger.
 TABLES: Mapping[str, bool] = {
     "nodes": False,
     "aliases": False,

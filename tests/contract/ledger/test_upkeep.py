@@ -21,7 +21,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     LeaseHeld,
     Refused,
 )
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger import lease, rows
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger import lease, rows, turns
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.holder import Holder
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 from contract.ledger.kept import NOTE, backed_up, content, do, done_to, filled
@@ -164,6 +164,12 @@ def test_c10_no_ledger_is_replaced_under_a_run(tmp_path: Path) -> None:
         do(url, "restored", path=backup, force_reason="x")
     with Ledger(url) as ledger, ledger.transaction() as conn:
         conn.execute(sa.text("UPDATE leases SET expires = 0"))
+    with Ledger(url) as ledger:
+        turns.take(ledger, "xcat 1", Holder("writes", "h#1", 1, 1, "b"))
+    with pytest.raises(LeaseHeld, match="writes"):
+        do(url, "restored", path=backup, force_reason="x")
+    with Ledger(url) as ledger:
+        turns.end(ledger, "xcat 1", 1)
     with Ledger(url) as ledger:
         assert ledger.moment().event
         with pytest.raises(Refused, match="another process has this ledger open"):
