@@ -28,7 +28,7 @@ from typing import Any
 import yaml
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import FleetError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import keep_secret
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import names, registry
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import login_host, names, registry
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import (
     ENROLLED,
     READY,
@@ -51,6 +51,7 @@ class Refused(Exception):
 def connection(driver: str, endpoint: str) -> dict[str, str]:
     """The driver's own options, out of the environment but for its address."""
     options = {name: os.environ.get(f"GPUFLEET_{name.upper()}", "") for name in names.DRIVERS[driver]}
+    options[login_host.OPTION] = ""  # there is no inventory to find it in
     return {"provisioner": driver, **{k: v for k, v in options.items() if v}, "provisioner_url": endpoint}
 
 

@@ -45,7 +45,9 @@ _SECRET = "scheduler_token"
 
 def connection(way: str, endpoint: str) -> dict[str, Any]:
     driver, leads = WAYS[way]
-    given = {name: os.environ.get(f"GPUFLEET_{name.upper()}", "") for name in names.DRIVERS[driver]}
+    given: dict[str, Any] = {name: os.environ.get(f"GPUFLEET_{name.upper()}", "") for name in names.DRIVERS[driver]}
+    lists = [name for name in given if names.OPTIONS[name]["type"] == "list"]
+    given.update({name: [part for one in given[name].split(",") if (part := one.strip())] for name in lists})
     if way == "slurm":  # on a login host there is no inventory to find it in
         given.update(scheduler_url="", scheduler_login_host="")
     return {"scheduler": driver, **{name: value for name, value in given.items() if value}, leads: endpoint}

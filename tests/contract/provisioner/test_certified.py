@@ -30,6 +30,7 @@ from calls import await_all, deployed, lead
 from contract import newcomers
 from pxe_files import site as pxe_files_site
 from sites import Site
+from xcat_commands import service as xcat_commands_service
 from xcat_commands import site as xcat_commands_site
 
 MAKE = Path(__file__).resolve().parents[3] / "make"
@@ -38,6 +39,7 @@ SHIPPED = (
     service_sites.IronicSite,
     *(one for one in newcomers.adapters("provisioner", Site) if one.name == "warewulf"),
     xcat_commands_site.XcatSite,
+    xcat_commands_service.XcatwsSite,
     bcm_commands_site.BcmSite,
     pxe_files_site.PxeSite,
 )
@@ -72,7 +74,7 @@ def booting(site: Any) -> Iterator[str]:
         server.server_close()
 
 
-@pytest.fixture(params=[pytest.param(one, id=one.name) for one in SHIPPED])
+@pytest.fixture(params=[pytest.param(one, id=one.label or one.name) for one in SHIPPED])
 def place(request: pytest.FixtureRequest, started: Any) -> Any:
     with started(request.param).in_good_health() as chosen:
         yield chosen
@@ -98,6 +100,8 @@ def contract(site: Any, folder: Path, *words: str, **connection: Any) -> subproc
     argv = [sys.executable, str(MAKE / "contract.py"), site.name, given["provisioner_url"], "--report", str(folder)]
     argv += ["--image", str(image), "--options", str(options), "--interval", "0.05", "--timeout", "60", *words]
     environment = {key: value for key, value in os.environ.items() if not key.startswith("GPUFLEET_")}
+    # Of the site's plays; here is no inventory that it could be in.
+    environment["GPUFLEET_PROVISIONER_LOGIN_HOST"] = "login1"
     return subprocess.run(argv, env={**environment, **secrets}, capture_output=True, text=True, check=False)
 
 

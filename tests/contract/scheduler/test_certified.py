@@ -57,6 +57,16 @@ def test_a_sites_own_scheduler_is_certified_on_the_nodes_of_a_prefix_alone(
     assert not any(secret in done.stdout + done.stderr for secret in secrets)
 
 
+def test_what_is_a_list_is_read_as_one() -> None:
+    """A text would be one taint a letter, and tolerate none that a site means."""
+    kept = {key: value for key, value in os.environ.items() if not key.startswith("GPUFLEET_")}
+    env = {**kept, "GPUFLEET_SCHEDULER_TAINTS": "example.com/gpu, nvidia.com/gpu,"}
+    asks = "import json, contract_scheduler as one; print(json.dumps(one.connection('kubernetes', 'https://k8s')))"
+    done = subprocess.run([sys.executable, "-c", asks], cwd=MAKE, env=env, capture_output=True, text=True, check=True)
+    told = json.loads(done.stdout)
+    assert told["scheduler_taints"] == ["example.com/gpu", "nvidia.com/gpu"] and "scheduler_ready" not in told
+
+
 @pytest.mark.parametrize(("prefix", "words"), [("", "say which nodes by PREFIX"), ("nobody", "no node has")])
 def test_without_nodes_nothing_is_tried(way: tuple[str, Any], tmp_path: Path, prefix: str, words: str) -> None:
     name, site = way
