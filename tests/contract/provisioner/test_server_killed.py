@@ -145,10 +145,12 @@ def test_bcms_daemon_is_killed_amid_the_installation(bcm_site: BcmSite) -> None:
     head = bcm_site.head
     one = {**ready(bcm_site), "image": bcm_site.image(), "deploy_id": "amid"}
     assert lead(one, "deployed")["step"] == "boot"
+    head.paused.add(one["name"])
     bcm_site.boot(one["name"])
     wait_until(lambda: bcm_site.native(one["name"]), lambda seen: "INSTALLING" in seen, timeout=60, interval=0.01,
                wanted="begun")  # fmt: skip
     head.stops()
+    head.paused.clear()
     back = _back(head)
     result: Any = watch_all(bcm_site, "deployed", one, booted=True, timeout=120)
     back.join(timeout=60)

@@ -91,6 +91,8 @@ class Head:
         self.unheard = 0
         #: How often each node has begun to be installed.
         self.installs: dict[str, int] = {}
+        #: Those whose installer goes on only once they are none of these any more.
+        self.paused: set[str] = set()
         self._coming: dict[str, list[tuple[float, Callable[[], None]]]] = {}
         log.write_text("", encoding="utf-8")
 
@@ -161,9 +163,12 @@ class Head:
         one."""
         if self.away:
             return
-        for coming in self._coming.values():
-            while coming and coming[0][0] <= time.monotonic():
+        for name, coming in self._coming.items():
+            while coming and coming[0][0] <= time.monotonic() and not self._waits(name):
                 coming.pop(0)[1]()
+
+    def _waits(self, name: str) -> bool:
+        return name in self.paused and self.status[name][0] == "INSTALLING"
 
     def stops(self) -> None:
         """Its daemon is killed. What was committed lies in its database, and the machines go on."""
