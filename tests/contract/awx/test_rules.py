@@ -72,6 +72,14 @@ def test_a_roll_outs_canaries_alone_are_recycled_for_another_image_unless_a_pers
     assert told == {("rollout", "canary")}
 
 
+def test_what_a_workflow_runs_on_named_nodes_no_slice_takes_apart() -> None:
+    """With fewer hosts of the limit than slices, a slice has none and fails, and the workflow with it."""
+    for key, of in DATA["awx_workflows"].items():
+        ran = {node["run"] for node in of["nodes"].values() if "run" in node}
+        sliced = {one for one in ran if DATA["awx_templates"][one].get("sliced")}
+        assert not sliced or key == "look_around", (key, sliced)
+
+
 def test_what_the_projects_inventory_reads_is_what_the_credentials_give() -> None:
     given = {name for one in DATA["awx_credential_types"].values() for name in one["injectors"]["env"]}
     said = (PROJECT / "inventory/group_vars/all.yml").read_text(encoding="utf-8")
