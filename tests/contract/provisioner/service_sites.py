@@ -18,6 +18,7 @@ import ironic_server
 import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ironic import api as ironic_api
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.maas import api as maas_api
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._wait import wait_until
 from calls import lead
 from contract.faults import HttpFaults
 from contract.proxy import Proxy
@@ -81,6 +82,15 @@ class IronicSite(ServiceSite):
         self._url = self._server.url
         self.behind_proxy(self._url)
         self.marks = (self.hold_by_somebody, self.owned_by_somebody, self.protect)
+        for name in ("held", "owned", "protected"):  # in each listing, as somebody's are at a site
+            self.ask("POST", "/nodes", {"name": f"neighbour-{name}", "driver": "fake-hardware"})
+        self.hold_by_somebody("neighbour-held")
+        self.owned_by_somebody("neighbour-owned")
+        with sqlite3.connect(
+            self._server.home / "ironic.sqlite", timeout=30
+        ) as database:  # its API: a deployed one alone
+            database.execute("UPDATE nodes SET protected = 1 WHERE name = 'neighbour-protected'")
+        self._neighbours, self._last = self.newest(), 0
 
     def close(self) -> None:
         super().close()
@@ -220,15 +230,26 @@ class IronicSite(ServiceSite):
             return int(database.execute("SELECT COALESCE(MAX(id), 0) FROM nodes").fetchone()[0])
 
     def forget_since(self, number: int) -> None:
-        """Past its API, which keeps a node that is protected, held or at work."""
-        if self.newest() <= number:
+        """Past its API, which keeps a node that is protected or held. Not amid its conductor's work, which goes by ids.
+
+        The last one stays until another one came after it: SQLite would give its id to the next node.
+        """
+        number, last = max(number, self._neighbours), self.newest()
+        if last <= number:
             return
         with sqlite3.connect(self._server.home / "ironic.sqlite", timeout=30) as database:
+            busy = "SELECT name FROM nodes WHERE id > ? AND reservation IS NOT NULL"
+            wait_until(lambda: database.execute(busy, (number,)).fetchall(), lambda names: not names, timeout=60,
+                       interval=0.05, wanted="no node that its conductor works on")  # fmt: skip
             tables = [name for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
-            for table in tables:
-                if any(column == "node_id" for _at, column, *_how in database.execute(f"PRAGMA table_info({table})")):
-                    database.execute(f"DELETE FROM {table} WHERE node_id > ?", (number,))
-            database.execute("DELETE FROM nodes WHERE id > ?", (number,))
+            columns = {name: [one[1] for one in database.execute(f"PRAGMA table_info({name})")] for name in tables}
+            of_node = [(name, "node_id") for name in tables if "node_id" in columns[name]]
+            for table, column in [*of_node, ("nodes", "id")]:
+                database.execute(
+                    f"DELETE FROM {table} WHERE {column} > ? AND {column} < ? OR {column} = ?",
+                    (number, last, self._last),
+                )
+        self._last = last
 
     def native(self, name: str) -> str:
         return str(self.ask("GET", f"/nodes/{name}")["provision_state"])
