@@ -57,7 +57,7 @@ options:
       - V(quarantined) marks a node that a verdict speaks against, by a hold of its own kind, with O(why) and O(author)
         in it; the first one stays. It is what V(maintenance) is there, so that Ironic deploys the node for nobody, nor
         does MAAS where it can lock it. A hold of somebody else's, or of V(maintenance), is left alone, and so is a node
-        that the provisioner is at work with, which the mark could freeze there: the task fails. One that the
+        that the provisioner is at work with, which the mark could freeze there, and the task fails. One that the
         provisioner does not know is left unchanged.
       - V(readmitted) lifts that mark alone, if it is ours. One task for all hosts asks for none of which the ledger has
         neither a mark that stands nor that one was to be written since the last one was lifted. What
