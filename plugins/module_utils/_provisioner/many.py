@@ -5,11 +5,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeVar, Union
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
     AuthFailed,
+    ConfigError,
     Fenced,
     FleetError,
     MissingLibrary,
@@ -31,3 +32,29 @@ def each(wanted: Iterable[Wanted], find: Callable[[Wanted], T]) -> dict[str, Uni
         except FleetError as exc:
             found[one.host] = exc
     return found
+
+
+def at_once(wanted: Sequence[Wanted], its_alone: Callable[[Wanted], Mapping[str, str]]) -> list[tuple[str, FleetError]]:
+    """Host, and what it shares with another one of the batch.
+
+    :param its_alone: where the inventory says what no two may share, and what it says; empty where it says nothing.
+    """
+    has: dict[tuple[str, str], list[str]] = {}
+    for one in wanted:
+        for where, value in its_alone(one).items():
+            if value:
+                has.setdefault((where, value), []).append(one.host)
+    return [
+        (
+            host,
+            ConfigError(
+                f"{where} is {value}, and that of {next(other for other in hosts if other != host)} as well",
+                node=host,
+                wanted="an address of its own for each node",
+                do=f"say {where} for each host, such as '{{{{ ansible_host }}}}', and for no group",
+            ),
+        )
+        for (where, value), hosts in has.items()
+        for host in hosts
+        if len(hosts) > 1
+    ]

@@ -135,6 +135,7 @@ def warewulf_site(started: Any) -> Iterator[Any]:
     server = chosen.server
     server.config.version, server.config.ahead, server.clock = kind.version, 0.0, 0
     server.config.api = server.config.allowed = server.builds = True
+    server.conf.save({**server.conf.load(), "nodes": {}})
 
 
 @pytest.fixture(params=params(SITES))

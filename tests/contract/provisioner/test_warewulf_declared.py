@@ -9,7 +9,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import Changed, ConfigError, Refused
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
+    Changed,
+    ConfigError,
+    Refused,
+    WrongMachine,
+)
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.registry import connected
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import of_task
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
@@ -157,3 +162,38 @@ def test_check_mode_foretells_an_order_whose_declarations_are_not_made_yet(site:
     options = declaring(site, "tmpfs", "a\n")
     lead({**options, "driver": {}}, "ready")
     assert lead(options, "deployed", check=True)["changed"]
+
+
+# -- addresses -----------------------------------------------------------------------------------------------------
+
+ADDRESSES = {"ipaddr": {"ipaddr": "10.8.0.18"}, "ipmi": {"ipmi": {"ipaddr": "10.9.0.18", "port": 623}}}
+
+
+@pytest.mark.parametrize("where", ADDRESSES)
+def test_a_node_is_not_given_the_address_of_another_one(site: Any, where: str) -> None:
+    first, new = ({**site.new(), "driver": ADDRESSES[where]} for _number in range(2))
+    lead(first, "ready")
+    site.faults.forget()
+    with pytest.raises(WrongMachine, match=f"{where}.*of no other node.*{first['name']}"):
+        lead(new, "ready")
+    assert site.faults.writes == []
+    lead({**new, "driver": {}}, "ready")
+    site.faults.forget()
+    with pytest.raises(WrongMachine, match="its address belongs to another node"):
+        lead(new, "enrolled")
+    assert site.faults.writes == [] and not lead(first, "enrolled")["changed"]
+    lead({**new, "driver": {}}, "enrolled")
+    behind = {"ipmi": {"ipaddr": "10.9.0.18", "port": 624}}
+    assert lead({**new, "driver": behind}, "enrolled")["changed"], "another BMC behind the same address"
+
+
+@pytest.mark.parametrize("where", ADDRESSES)
+def test_hosts_of_a_batch_that_are_given_one_address_are_told_before_the_first_write(site: Any, where: str) -> None:
+    """As a variable of a group gives it to all of them."""
+    nodes = [{**site.new(), "image": site.image(), "driver": ADDRESSES[where]} for _number in range(2)]
+    with connected(nodes[0], Context(check_mode=True, node=nodes[0]["name"])) as driver:
+        batch = [of_task(one, driver.name, driver.image_needs, one["name"]) for one in nodes]
+        told = driver.prerequisites([(one, None) for one in batch])
+        assert driver.prerequisites([(batch[0], None)]) == []
+    assert [host for host, _why in told] == [one["name"] for one in nodes]
+    assert all("in driver is 10." in str(why) for _host, why in told)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, gpufleet.baremetal contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""xCAT: that no node is given another one's card or BMC is asked of a site with thousands, and for each new node."""
+"""xCAT: that no node has another one's card, BMC or address is asked of thousands, and for each new node."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import WrongMachine
-from calls import lead
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.registry import connected
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import of_task
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
+from calls import lead, ready
 
 
 def test_a_batch_of_new_nodes_asks_for_all_cards_once(xcat_site: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -39,3 +42,34 @@ def test_a_batch_of_new_nodes_asks_for_all_cards_once(xcat_site: Any, monkeypatc
     finally:
         for name in others:
             del site.management.nodes[name]
+
+
+@pytest.mark.parametrize("address", ["10.8.0.17", "10.8.1.1,10.8.0.17"])
+def test_a_node_is_not_given_the_address_of_another_one(xcat_site: Any, address: str) -> None:
+    """As a variable of a group gives it to all of them."""
+    site = xcat_site
+    theirs, ours, new = ready(site), ready(site), site.new()
+    site.record(theirs["name"])["ip"] = address
+    site.faults.forget()
+    for options in (ours, new):
+        for check_mode in (True, False):
+            with pytest.raises(WrongMachine, match=f"IP belongs to {theirs['name']}.*correct ip in enroll_driver"):
+                lead({**options, "driver": {"ip": "10.8.0.17"}}, "enrolled", check_mode=check_mode)
+    assert site.faults.writes == []
+    site.record(theirs["name"])["ip"] = "10.8.0.170"
+    assert lead({**ours, "driver": {"ip": "10.8.0.17"}}, "enrolled")["changed"]
+    site.record(ours["name"])["ip"] = ""
+
+
+def test_hosts_of_a_batch_that_are_given_one_address_are_told_before_the_first_write(xcat_site: Any) -> None:
+    site = xcat_site
+    nodes = [{**ready(site), "driver": {"ip": "10.8.0.18"}} for _number in range(2)]
+    site.faults.forget()
+    with connected(nodes[0], Context(check_mode=True, node=nodes[0]["name"])) as driver:
+        batch = [(of_task(one, driver.name, (), one["name"]), None) for one in nodes]
+        told = driver.prerequisites(batch)
+        assert not [why for _host, why in driver.prerequisites(batch[:1]) if "as well" in str(why)]
+    assert [host for host, why in told if "ip in enroll_driver is 10.8.0.18" in str(why)] == [
+        one["name"] for one in nodes
+    ]
+    assert site.faults.writes == []

@@ -28,6 +28,8 @@ def site(request: pytest.FixtureRequest, started: Any, monkeypatch: pytest.Monke
     management.hosts, management.dns, management.leases = {}, {}, {}
     management.has_domain = management.has_dns = True
     management.has_nmap = False
+    for one in management.nodes.values():
+        one.pop("ip", None)
 
 
 def fresh(site: Any, *services: str, address: str = "10.8.0.18") -> dict[str, Any]:
@@ -60,7 +62,7 @@ def test_nothing_is_made_where_the_site_does_not_want_it(site: Any) -> None:
     lead(options, "ready")
     assert made(site) == [] and options["name"] not in site.management.hosts
     with pytest.raises(ConfigError, match="makes no nis"):
-        lead(fresh(site, "nis"), "ready")
+        lead(fresh(site, "nis", address="10.8.0.20"), "ready")
 
 
 def test_a_node_that_moves_or_whose_name_is_lost_is_made_known_again(site: Any) -> None:
@@ -93,16 +95,16 @@ def test_a_command_that_fails_and_a_name_that_does_not_resolve_are_told(site: An
     site.management.has_dns = True
     site.management.has_domain = False
     with pytest.raises(Refused, match="does not resolve on xCAT's management node.*Please make sure"):
-        lead(fresh(site, "hosts"), "ready")
+        lead(fresh(site, "hosts", address="10.8.0.21"), "ready")
 
 
 def test_where_nodestat_asks_for_no_name_the_resolver_of_the_management_node_is_asked(site: Any) -> None:
     if isinstance(site, XcatwsSite):  # there is none that could be asked: the next command that needs it says so
-        lead(fresh(site, "hosts"), "ready")
+        lead(fresh(site, "hosts", address="10.8.0.22"), "ready")
         return
     site.management.has_nmap, site.management.has_domain = True, False
     with pytest.raises(Refused, match="getent hosts .* finds nothing"):
-        lead(fresh(site, "hosts"), "ready")
+        lead(fresh(site, "hosts", address="10.8.0.23"), "ready")
     site.management.has_domain = True
     options = fresh(site, "hosts")
     site.management.hosts[options["name"]] = "10.9.9.9"

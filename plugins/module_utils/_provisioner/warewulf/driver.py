@@ -115,20 +115,23 @@ class WarewulfDriver(Driver):
         found = node_of(wanted.key)
         if found is not None:
             return self._state(wanted.key, found, seen(), profiles)
-        self._mac_is_free(wanted, nodes=nodes)
+        self._is_free(wanted, nodes=nodes)
         return None
 
-    def _mac_is_free(
+    def _is_free(
         self, wanted: Wanted, but: str = "", *, nodes: Callable[[], Mapping[str, Record]] | None = None
     ) -> None:
-        """Of two nodes with one MAC Warewulf serves one, with its image, to whichever machine has it.
+        """Of two nodes with one MAC Warewulf serves one, with its image, to whichever machine has it; of two with one
+        address neither is reached, and of two with one BMC the wrong one is switched.
 
         :param but: the node itself.
         """
-        if not wanted.boot_mac:
+        card = mac(wanted.boot_mac) if wanted.boot_mac else ""
+        own = {where: value for where, value in record.its_alone(wanted).items() if value}
+        if not card and not own:
             return
-        card = mac(wanted.boot_mac)
         every = (nodes or self.api.nodes)()
+        self._addresses_are_free(wanted, own, {name: one for name, one in every.items() if name != but})
         theirs = (name for name, one in every.items() if name != but and card in record.macs(one))
         other = next(theirs, "")
         if other:
@@ -140,6 +143,20 @@ class WarewulfDriver(Driver):
                 seen=f"node {other}",
                 do=KNOWN_THERE,
             )
+
+    def _addresses_are_free(self, wanted: Wanted, own: Mapping[str, str], others: Mapping[str, Record]) -> None:
+        for name, one in others.items():
+            where = next((where for where, value in own.items() if value in record.alone(one)[where]), "")
+            if where:
+                raise WrongMachine(
+                    f"its address belongs to another node of Warewulf than {wanted.key}",
+                    node=wanted.host,
+                    address=self.address,
+                    wanted=f"{where}: {own[where]} of no other node",
+                    seen=f"node {name}",
+                    do=f"say {where} for each host, such as '{{{{ ansible_host }}}}', and for no group; or take it out"
+                    f" of the record {name}",
+                )
 
     def resolve(self, wanted: Sequence[Wanted]) -> dict[str, str]:
         return {one.host: one.key for one in wanted}
@@ -209,7 +226,8 @@ class WarewulfDriver(Driver):
         image = functools.cache(self.api.image)
         asked = ((wanted.host, wanted.flaw or self._lacking(wanted, image)) for wanted, _node in nodes)
         lacking = [(host, why) for host, why in asked if why is not None]
-        return [*lacking, *declared.at_odds([wanted for wanted, _node in nodes])]
+        batch = [wanted for wanted, _node in nodes]
+        return [*lacking, *declared.at_odds(batch), *many.at_once(batch, record.its_alone)]
 
     def _lacking(self, wanted: Wanted, image: Callable[[str], Record | None]) -> FleetError | None:
         odd = record.odd_keys(wanted.annotations)
@@ -255,7 +273,7 @@ class WarewulfDriver(Driver):
 
     def enrol(self, wanted: Wanted, node: NodeState | None) -> tuple[NodeState, Changes]:
         check_extras(wanted.extras, wanted.host)
-        return Enrolling(self, self.api, self._writes, self._mac_is_free).enrol(wanted, node)
+        return Enrolling(self, self.api, self._writes, self._is_free).enrol(wanted, node)
 
     def annotate(self, node: NodeState, wanted: Wanted) -> Changes:
         odd = record.odd_keys(wanted.annotations)

@@ -31,17 +31,18 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wa
 Enrolled = tuple[NodeState, Changes]
 #: Fields of a record that services are told.
 _MADE_FROM = frozenset({"hwaddr", "ipaddr"})
+_OF_BMC = frozenset({("ipmi", "ipaddr"), ("ipmi", "port")})
 _RESTART = "a restart of the service since"
 
 
 class Enrolling:
     """What is shared comes first, since a record may name it; services are told of a record that stands.
 
-    :param mac_is_free: raises where another node has the card.
+    :param is_free: raises where another node has the card or an address.
     """
 
-    def __init__(self, driver: Driver, api: WarewulfApi, writes: Writes, mac_is_free: Callable[..., None]) -> None:
-        self._driver, self._api, self._writes, self._mac_is_free = driver, api, writes, mac_is_free
+    def __init__(self, driver: Driver, api: WarewulfApi, writes: Writes, is_free: Callable[..., None]) -> None:
+        self._driver, self._api, self._writes, self._is_free = driver, api, writes, is_free
 
     def enrol(self, wanted: Wanted, node: Optional[NodeState]) -> Enrolled:
         shared = Declared(self._api, wanted).made()
@@ -58,8 +59,8 @@ class Enrolling:
         was, more = self._of_site(wanted, node.id)
         if not after and not more:
             return node, Changes()
-        if "hwaddr" in after:
-            self._mac_is_free(wanted, but=node.id)
+        if _MADE_FROM & set(after) or _OF_BMC & set(more):
+            self._is_free(wanted, but=node.id)
         device = record.device_of(known, wanted)
         told = Changes({**{key: standing[key] for key in after}, **fields.shown(was)}, {**after, **fields.shown(more)})
 

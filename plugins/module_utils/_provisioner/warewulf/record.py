@@ -33,6 +33,8 @@ _NO_ANNOTATIONS = frozenset({DUE, SERIAL, NOTE, RESTS, HOLD, OWNER, declared.TAG
 #: What a record is that we made or gave back: an image of its profile is nobody's deployment then.
 ENROLLED, RELEASED, ORDERED = "enrolled", "released", "ordered"
 
+#: Where the inventory says them.
+_ADDRESS, _BMC = "ipaddr in driver", "ipmi.ipaddr in driver"
 #: Ordered, and not booted yet.
 _WAITS = (tables.SET, tables.LOADING, tables.SENT)
 
@@ -57,6 +59,24 @@ def macs(record: Mapping[str, Any]) -> frozenset[str]:
 def addresses(record: Mapping[str, Any]) -> frozenset[str]:
     fields = ("ipaddr", "ipaddr6")
     return frozenset(str(one[key]) for one in devices(record).values() for key in fields if one.get(key))
+
+
+def its_alone(wanted: Wanted) -> dict[str, str]:
+    """Where the inventory says which addresses no other node may have, and which."""
+    given = wanted.extras
+    ipmi = given.get("ipmi") if isinstance(given.get("ipmi"), Mapping) else {}
+    return {_ADDRESS: str(given.get("ipaddr") or ""), _BMC: _of_bmc(ipmi)}
+
+
+def alone(record: Mapping[str, Any]) -> dict[str, frozenset[str]]:
+    """The same of a record."""
+    return {_ADDRESS: addresses(record), _BMC: frozenset({_of_bmc(record.get("ipmi"))})}
+
+
+def _of_bmc(ipmi: Any) -> str:
+    """Behind one address there may be several, each with a port of its own."""
+    found = ipmi if isinstance(ipmi, Mapping) else {}
+    return f"{found['ipaddr']}:{found.get('port') or ''}".rstrip(":") if found.get("ipaddr") else ""
 
 
 def serial(record: Mapping[str, Any]) -> str:

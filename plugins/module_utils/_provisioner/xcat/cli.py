@@ -40,7 +40,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.xc
 BLOCK = 1000
 WORD = 100_000
 #: What no two nodes may share.
-ALONE = ("mac", "bmc")
+ALONE = ("mac", "bmc", "ip")
 #: Seconds for a command, and for each of its nodes: a BMC that does not answer takes its time.
 TIMEOUT = 120.0
 EACH = 2.0

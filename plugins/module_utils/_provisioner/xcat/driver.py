@@ -31,6 +31,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.xc
     record,
     tables,
 )
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.xcat.cli import ALONE
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.xcat.order import XcatOrders
 
 
@@ -118,11 +119,11 @@ class XcatDriver(XcatOrders):
     def _set(self, wanted: Wanted, node: NodeState | None, entry: Mapping[str, str]) -> None:
         """One node's record, if it may be written. Its groups are those of by then, and what is to be added.
 
-        :raises WrongMachine: where another node has its card or its BMC, also in check mode.
+        :raises WrongMachine: where another node has its card, its BMC or its address, also in check mode.
         """
         verb, name = "chdef" if node is not None else "mkdef", wanted.key
         granted = self.ctx.may_write(f"{verb} -z {name} {' '.join(entry)}", nodes=(wanted.host,))
-        if {"mac", "bmc"} & set(entry):
+        if set(ALONE) & set(entry):
             self._free(wanted, entry, self.cards.now(entry))
         if not granted:
             return

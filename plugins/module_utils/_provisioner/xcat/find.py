@@ -84,9 +84,10 @@ class XcatReader(Driver):
         return None
 
     def _free(self, wanted: Wanted, fields: Mapping[str, str], nodes: Records) -> None:
-        """A node that has another one's MAC boots its image, and one that has its BMC resets it.
+        """A node that has another one's MAC boots its image, one that has its BMC resets it, and of two with one
+        address neither is reached.
 
-        :raises WrongMachine: where another node has the MAC or the BMC that this one is to have.
+        :raises WrongMachine: where another node has the MAC, the BMC or the address that this one is to have.
         """
         for name, other in nodes.items():
             shared = record.shared(fields, other) if name != wanted.key else ""
@@ -161,6 +162,13 @@ class XcatReader(Driver):
         image = wanted.image
         current = image is None or (node.raw.get("provmethod") == image.named and image.is_noted(node.image))
         return {"image_current": current and not wanted.redeploy}
+
+    def prerequisites(self, nodes: Sequence[tuple[Wanted, NodeState | None]]) -> list[tuple[str, FleetError]]:
+        batch = [wanted for wanted, _node in nodes]
+        return [
+            *super().prerequisites(nodes),
+            *many.at_once(batch, lambda one: {tables.SAID_BY["ip"]: record.its_alone(one)["ip"]}),
+        ]
 
     def undeployable(self, wanted: Wanted, node: NodeState | None) -> FleetError | None:
         return self.needs.lacking(wanted, node)

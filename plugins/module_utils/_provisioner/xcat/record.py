@@ -136,13 +136,20 @@ def its_alone(wanted: Wanted) -> dict[str, str]:
     return {
         "mac": mac(wanted.boot_mac) if wanted.boot_mac else "",
         "bmc": bmc_host(wanted.bmc.get("bmc_address")),
+        "ip": next(iter(_addresses(wanted.extras)), ""),
     }
 
 
+def _addresses(record: Mapping[str, Any]) -> list[str]:
+    return [one.strip() for one in str(record.get("ip") or "").split(",") if one.strip()]
+
+
 def shared(fields: Mapping[str, str], other: Mapping[str, str]) -> str:
-    """Which of these fields names what another node's record has: its card or its BMC."""
+    """Which of these fields names what another node's record has: its card, its BMC or its address."""
     if fields.get("mac") and fields["mac"] in macs(other):
         return "mac"
+    if set(_addresses(fields)) & set(_addresses(other)):
+        return "ip"
     bmc = fields.get("bmc", "")
     return "bmc" if bmc and bmc == bmc_host(other.get("bmc")) else ""
 
@@ -266,8 +273,8 @@ def fields(wanted: Wanted, record: Mapping[str, str] | None) -> dict[str, str]:
     own = {key: str(wanted.extras[key]) for key in SETTABLE if wanted.extras.get(key) not in (None, "")}
     told = {
         **({"mgt": "ipmi"} if record is None else {}),
-        **own,
         **its_alone(wanted),
+        **own,
         "serial": wanted.serial,
         "bmcusername": str(wanted.bmc.get("bmc_username") or ""),
     }

@@ -22,7 +22,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.co
 )
 
 #: Fields of a record that no two nodes may share, and the variable that says them.
-SAID_BY: Mapping[str, str] = {"mac": "gpufleet_boot_mac", "bmc": "gpufleet_bmc_address"}
+SAID_BY: Mapping[str, str] = {"mac": "gpufleet_boot_mac", "bmc": "gpufleet_bmc_address", "ip": "ip in enroll_driver"}
 
 #: ``mgt`` of those whose BMC is told to boot from the network; all others boot from it by themselves.
 BY_RSETBOOT = ("ipmi", "openbmc")
