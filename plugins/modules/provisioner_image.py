@@ -88,6 +88,12 @@ EXAMPLES = r"""
   run_once: true
   register: brought
 
+- name: Have Warewulf import a verified archive that lies on its server, where this task runs
+  gpufleet.baremetal.provisioner_image:
+    driver:
+      archive: /srv/images/hpc-1.4.tar
+  run_once: true
+
 - name: Upload a disk image to MAAS that is made of Ubuntu 24.04
   gpufleet.baremetal.provisioner_image:
     driver:

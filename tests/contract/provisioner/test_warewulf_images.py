@@ -56,7 +56,7 @@ def test_nothing_is_imported_but_by_the_digest_that_was_verified(warewulf_site: 
         "docker://registry.example.com/gold@sha256:" + "f" * 64,
         "http://registry.example.com/gold.tar.gz",
     ):
-        with pytest.raises(ConfigError, match="something else than was verified"):
+        with pytest.raises(ConfigError, match="something else than was verified.*archive in the option driver of this"):
             bring(warewulf_site, {**image, "url": url})
     assert warewulf_site.faults.writes == []
 

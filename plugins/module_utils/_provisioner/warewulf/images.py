@@ -93,8 +93,9 @@ def bring(driver: Driver, api: WarewulfApi, wanted: Wanted, image: Image, there:
             address=api.address,
             wanted="url: docker://REGISTRY/NAME@sha256:DIGEST in gpufleet_image, and that digest as its sha256",
             seen=why,
-            do="pin it, sign a SHA256SUMS that names it, and verify it with image_verify and deep: false; or import it"
-            " there by hand (wwctl image import). Nothing was changed",
+            do="pin it, sign a SHA256SUMS that names it, and verify it with image_verify and deep: false; or name"
+            f" the verified archive on the Warewulf server as {ARCHIVE} in the option driver of this very task, which"
+            " reads no enroll_driver; or import it there by hand (wwctl image import). Nothing was changed",
         )
     part = f"{image.named}{PART}{secrets.token_hex(4)}"
     write = _writer(api, wanted)
