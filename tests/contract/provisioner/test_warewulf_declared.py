@@ -114,6 +114,16 @@ def test_a_file_that_reads_another_way_than_it_was_sent_is_not_believed(site: An
         lead(with_file(site, "a\n"), "ready")
 
 
+def test_a_list_that_nobody_can_read_is_replaced_where_its_overlay_may_be_taken(site: Any) -> None:
+    site.server.site_overlays["site-gpu"] = {"/etc/gpufleet/overlays/site-gpu.json": "{", PATH: "Anna's"}
+    options = with_file(site, "a\n")
+    options["driver"]["take_shared"] = ["site-gpu"]
+    lead(options, "ready", force_reason="she agreed")
+    assert site.server.site_overlays["site-gpu"][PATH] == "a\n"
+    options["driver"]["overlay_files"]["site-gpu"][PATH] = "b\n"
+    assert lead(options, "enrolled")["changed"], "it is known as ours by that list"
+
+
 # -- hosts that declare the same in two ways -----------------------------------------------------------------------
 
 

@@ -250,7 +250,8 @@ class Declared:
         if not moved:
             return
         marker = LIST.format(name=name)
-        listed = _listed(self._api.overlay_file(name, marker)) if found and marker in _paths(found) else None
+        told = self._api.overlay_file(name, marker) if found and marker in _paths(found) else None
+        listed = _listed(told) if told is not None else None
         empty = found is None or not _paths(found)  # as a run leaves it that ends right after it was made
         of_ours = listed is not None and bool(found and found.get("site"))
         self._demand_ours(empty or of_ours, name, f"the overlay {name}", OVERLAYS)
@@ -267,7 +268,7 @@ class Declared:
         # A run that ends between the list and the file leaves a file that is on the list all the same.
         both = {one: [*([_sha256(there[one])] if one in there else []), _sha256(text)] for one, text in moved.items()}
         both.update({f"{BY}{one}": self._by() for one in moved})
-        self._file(name, marker, json.dumps({**known, **both}, indent=1, sort_keys=True) + "\n", listed is None)
+        self._file(name, marker, json.dumps({**known, **both}, indent=1, sort_keys=True) + "\n", told is None, told)
         for one, content in moved.items():
             self._file(name, one, content, one not in there, there.get(one))
 
