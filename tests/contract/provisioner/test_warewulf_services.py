@@ -28,6 +28,7 @@ def own(site: Any, options: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.fixture
 def host(site: Any, tmp_path: Path) -> Any:
+    site.server.host.__init__()
     site.server.host.installed(site.server.url, tmp_path)
     site.server.host.template = "static"
     return site.server.host
