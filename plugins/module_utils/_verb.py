@@ -255,7 +255,8 @@ class Context:
         """What was allowed in this turn, right before it is sent, where others have kept that waiting: what permitted
         it may have been taken back since."""
         for what, destructive, nodes in self.allowed:
-            self.evidence = self.lifeline.before_write(what, destructive=destructive, nodes=nodes) or self.evidence
+            found = self.lifeline.before_write(what, nodes=nodes, destructive=destructive)
+            self.evidence = found or self.evidence
 
     @contextmanager
     def ordering(self, goal: str) -> Iterator[None]:

@@ -213,7 +213,7 @@ options:
         is said, and with which it boots from the network by UEFI; and C(name_services), a list of C(hosts), C(dns) and
         C(dhcp), which C(makehosts), C(makedns) and C(makedhcp) are run for when a node is entered or moved, or its name
         does not resolve there. Without it none of them is run. By its web service also C(password_in_logs), which is
-        true where xCAT does not write O(bmc_password) into its logs, or they may have it: without that it is not sent.
+        true where xCAT does not write O(bmc_password) into its logs, or they may have it, without which it is not sent.
       - For BCM, of a node that it does not know yet, C(category), C(ip) and C(interface) to enter it with. One that it
         knows must be in that C(category).
     type: dict

@@ -30,11 +30,7 @@ from ansible.utils.display import Display
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _moved as moves
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _ways as ways
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import FROM_HOST_VARS
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
-    ConfigError,
-    FleetError,
-    unexpected,
-)
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, FleetError, unexpected
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import keep_secret
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.holder import Holder, this_run
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.lifeline import LedgerLifeline
@@ -43,11 +39,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.permit 
     FIRST_LOOK,
     MAINTENANCE,
 )
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.redact import (
-    known_secrets,
-    redact,
-    shown,
-)
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.redact import known_secrets, redact, shown
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._moment import Moment
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import names as provisioners

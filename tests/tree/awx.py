@@ -42,6 +42,10 @@ def data_of(root: Path) -> dict[str, Any]:
     return found
 
 
+#: Of these reports say what is to be launched for a node, a tenant's as well.
+OF_NAMED_NODES = ("day0_named", "recycle_named")
+
+
 def templates_that_do_not_fit(root: Path) -> list[str]:
     """What is made is of the playbooks as they are."""
     data = data_of(root)
@@ -78,7 +82,8 @@ def of_surveys(root: Path, data: Data) -> Iterator[str]:
     options = options_of_playbooks(root)
     for key, template in data["awx_templates"].items():
         known = set(options.get(plays(key, template), ()))
-        names_tenant = plays(key, template) in OF_A_NODE and not template.get("whole") and key != "look"
+        for_some = not template.get("whole") or key in OF_NAMED_NODES
+        names_tenant = plays(key, template) in OF_A_NODE and for_some and key != "look"
         known |= {FOR_TENANT} if names_tenant else set()
         asked = [*template.get("extra_vars", ()), *(question["variable"] for question in template.get("survey", ()))]
         left = set(template.get("left_out", ()))

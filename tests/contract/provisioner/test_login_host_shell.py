@@ -16,6 +16,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils import _there a
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _ways as ways
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import BadAnswer, ConfigError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import login_host
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_sources import check_source
 
 HOST = "mn1"
 
@@ -77,3 +78,10 @@ def test_a_lock_that_cannot_be_opened_is_told_and_nothing_was_sent(shell: Shell,
         ran(host, "touch", str(run))
     assert str(folder) in caught.value.wanted and not run.exists()
     assert ran(host, "touch", str(run)).code == 0 and run.exists()
+
+
+@pytest.mark.parametrize("kind", ["xcat", "bcm"])
+def test_an_inventory_is_read_where_no_login_host_can_answer_for_it(kind: str) -> None:
+    with pytest.raises(ConfigError, match="no login host answers for it") as caught:
+        check_source({"type": kind, "url": "/opt/xcat", "login_host": HOST}, 1)
+    assert login_host.SETTING in caught.value.do
