@@ -116,7 +116,7 @@ def test_a_node_whose_mark_cannot_be_lifted_is_given_no_work(maas_site: Any, nod
     nodes.options["scheduler_node"] = {"force_reason": "its gates are not played here"}
     maas_site.machine("gpu001").description = "gpufleet:another-site+quarantine:theirs"
     told = nodes.plays(play(JOIN), "--limit", "gpu001", "--start-at-task", LIFT, ok=False)
-    assert "Its mark of quarantine stays at its provisioner" in told and "another-site" in told
+    assert "Its mark of quarantine stays at its provisioner" in told and "another-site" in told, told
     assert "DRAIN gpufleet:" in nodes.scheduler("gpu001") and "admitted" not in nodes.states("gpu001")
 
 
