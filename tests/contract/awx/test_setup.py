@@ -180,7 +180,7 @@ def launched(awx: AwxServer, workflow: str, **said: Any) -> list[tuple[str, str]
 def test_a_workflow_runs_where_its_limit_says_and_a_roll_out_begins_with_the_canaries(made: AwxServer) -> None:
     for said in ({}, {"limit": ""}, {"limit": "all"}):
         assert launched(made, ROLLOUT, **said, **VERSION) == [(CANARY, "canary")]
-    assert launched(made, "New rack", limit="r7") == [("GPU day 0", "r7"), ("GPU status", "r7")]
+    assert launched(made, "New rack", limit="r7") == [("GPU day 0 of named nodes", "r7"), ("GPU status", "r7")]
     why = {"extra_vars": {"drain_why": "a fan"}}
     assert launched(made, "GPU recycle a node", **why) == [("GPU drain", NO_LIMIT)]
     wrote(made)
