@@ -252,7 +252,7 @@ def test_no_more_are_worked_on_at_once_than_the_task_says(tmp_path: Path, at_onc
     "told, number",
     [
         ({"scheduler": "slurm", "state": "held"}, 1000), ({"scheduler": "slurm", "state": "present"}, 1000),
-        ({"scheduler": "slurm", "scheduler_url": "http://a", "state": "held"}, 32),
+        ({"scheduler": "slurm", "scheduler_url": "http://a", "state": "held"}, 1000),
         ({"scheduler": "kubernetes", "state": "resumed"}, 32), ({"scheduler": "kubernetes", "state": "present"}, 1000),
     ],
 )  # fmt: skip
