@@ -20,7 +20,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -36,7 +36,8 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.co
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._text import harmless_all
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
-from contract_scenarios import FAILED, NOT_APPLICABLE, NOT_TRIED, PASSED, Guard, Machine, Outcome, Plan, Trial, tried
+from contract_outcomes import FAILED, NOT_APPLICABLE, NOT_TRIED, PASSED, Outcome
+from contract_scenarios import Guard, Machine, Plan, Trial, tried
 from contract_systems import SYSTEMS, Selector
 
 #: States of a machine that nobody uses.
@@ -184,6 +185,23 @@ def arguments(argv: Sequence[str]) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
+def certified(
+    args: argparse.Namespace, version: str, wanted: Selector, machines: Sequence[Machine], tries: Iterable[Outcome]
+) -> int:
+    """Each outcome as it comes, then the certificate, in the folder of reports and on the terminal."""
+    outcomes: list[Outcome] = []
+    for outcome in tries:
+        print(harmless_all(f"{outcome.outcome}: {outcome.machine or 'all'}: {outcome.scenario}"), file=sys.stderr)
+        outcomes.append(outcome)
+    told = harmless_all(certificate(args.driver, version, args.endpoint, wanted, machines, outcomes))
+    folder = Path(args.report)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{args.driver}.json").write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")
+    (folder / f"{args.driver}.txt").write_text(as_text(told), encoding="utf-8")
+    print(as_text(told), end="")
+    return 0 if told["passed"] else 1
+
+
 def main(argv: Sequence[str]) -> int:
     args = arguments(argv)
     try:
@@ -191,17 +209,7 @@ def main(argv: Sequence[str]) -> int:
     except (Refused, FleetError, OSError, yaml.YAMLError) as exc:
         print(harmless_all(f"nothing was tried: {exc}"), file=sys.stderr)
         return 2
-    outcomes: list[Outcome] = []
-    for outcome in tried(found):
-        print(harmless_all(f"{outcome.outcome}: {outcome.machine or 'all'}: {outcome.scenario}"), file=sys.stderr)
-        outcomes.append(outcome)
-    told = harmless_all(certificate(args.driver, version, args.endpoint, wanted, found.plan.machines, outcomes))
-    folder = Path(args.report)
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / f"{args.driver}.json").write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")
-    (folder / f"{args.driver}.txt").write_text(as_text(told), encoding="utf-8")
-    print(as_text(told), end="")
-    return 0 if told["passed"] else 1
+    return certified(args, version, wanted, found.plan.machines, tried(found))
 
 
 if __name__ == "__main__":

@@ -23,7 +23,6 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     AuthFailed,
     Changed,
     EvidenceMissing,
-    FleetError,
     NotAdopted,
     NotOurs,
     WrongMachine,
@@ -32,22 +31,14 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.co
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.node import node
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.watch import watch
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Lifeline
+from contract_outcomes import FAILED, NOT_TRIED, Broken, NotApplicable, Outcome, demand, in_turn, judged
 
-PASSED, FAILED, NOT_APPLICABLE, NOT_TRIED = "passed", "failed", "not applicable", "not tried"
 #: A card that nobody has: of the range for documentation.
 NO_CARD = "00:00:5e:00:53:ff"
 BOOT_SECONDS = 600.0
 #: After these a machine is somebody else's, or another one: nothing more of it is written to.
 _HANDS_OFF = (NotOurs, Changed, WrongMachine)
 _KINDS = {one.kind for one in (*_HANDS_OFF, NotAdopted, EvidenceMissing)}
-
-
-class NotApplicable(Exception):
-    """This driver, or this site, has nothing that it could be tried on."""
-
-
-class Broken(Exception):
-    """The contract is not kept."""
 
 
 class Guard(Lifeline):
@@ -95,21 +86,6 @@ class Plan:
     timeout: float = 3600.0
     interval: float = 10.0
     secrets: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Outcome:
-    scenario: str
-    machine: str
-    outcome: str
-    words: str = ""
-    seconds: float = 0.0
-    writes: int = 0
-
-
-def demand(condition: object, words: str) -> None:
-    if not condition:
-        raise Broken(words)
 
 
 Say = Callable[[str], None]
@@ -375,26 +351,20 @@ def tried(trial: Trial) -> Iterator[Outcome]:
 
 
 def _life(trial: Trial, one: Machine) -> Iterator[Outcome]:
-    broken = ""
-    for name, scenario in LIFE.items():
-        if broken and not (name == _LAST and one.name in trial.guard.touched - trial.lost):
-            yield Outcome(name, one.name, NOT_TRIED, f"after: {broken}")
-            continue
-        outcome = _tried(trial, name, scenario, one)
-        broken = broken or (name if outcome.outcome == FAILED else "")
-        yield outcome
+    yield from in_turn(
+        LIFE,
+        one.name,
+        lambda name: _tried(trial, name, LIFE[name], one),
+        lambda name: name == _LAST and one.name in trial.guard.touched - trial.lost,
+    )
 
 
 def _tried(trial: Trial, name: str, scenario: Scenario, one: Machine, *, of_all: bool = False) -> Outcome:
-    began, before, machine = time.monotonic(), len(trial.guard.writes), "" if of_all else one.name
-    result, words = PASSED, ""
-    try:
-        scenario(trial, one)
-    except NotApplicable as exc:
-        result, words = NOT_APPLICABLE, str(exc)
-    except (Broken, FleetError) as exc:
-        result, words = FAILED, str(exc)
-        if isinstance(exc, _HANDS_OFF):
+    def attempt() -> None:
+        try:
+            scenario(trial, one)
+        except _HANDS_OFF:
             trial.lost.add(one.name)
-    seconds = round(time.monotonic() - began, 1)
-    return Outcome(name, machine, result, words, seconds, len(trial.guard.writes) - before)
+            raise
+
+    return judged(name, "" if of_all else one.name, attempt, trial.guard.writes)

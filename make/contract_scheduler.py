@@ -16,11 +16,9 @@ from __future__ import annotations
 
 import argparse
 import functools
-import json
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import FleetError
@@ -29,8 +27,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler impo
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.contract import NodeView, Scheduler
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.registry import open_scheduler
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._text import harmless_all
-from contract import Refused, as_text, certificate
-from contract_scenarios import Outcome
+from contract import Refused, certified
 from contract_scheduler_scenarios import Plan, Trial, tried
 from contract_systems import UNTOLD, Selector
 
@@ -112,17 +109,7 @@ def main(argv: Sequence[str]) -> int:
     except (Refused, FleetError, OSError) as exc:
         print(harmless_all(f"nothing was tried: {exc}"), file=sys.stderr)
         return 2
-    outcomes: list[Outcome] = []
-    for outcome in tried(found):
-        print(harmless_all(f"{outcome.outcome}: {outcome.machine or 'all'}: {outcome.scenario}"), file=sys.stderr)
-        outcomes.append(outcome)
-    made = harmless_all(certificate(args.driver, told, args.endpoint, wanted, found.machines, outcomes))
-    folder = Path(args.report)
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / f"{args.driver}.json").write_text(json.dumps(made, indent=2) + "\n", encoding="utf-8")
-    (folder / f"{args.driver}.txt").write_text(as_text(made), encoding="utf-8")
-    print(as_text(made), end="")
-    return 0 if made["passed"] else 1
+    return certified(args, told, wanted, found.machines, tried(found))
 
 
 if __name__ == "__main__":

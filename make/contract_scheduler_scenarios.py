@@ -10,7 +10,6 @@ refuses every other one.
 
 from __future__ import annotations
 
-import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -20,7 +19,6 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     AuthFailed,
     Changed,
     ConfigError,
-    FleetError,
     NotOurs,
     Refused,
 )
@@ -30,18 +28,8 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.regi
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.wait import scheduler_wait
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import make_token
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Lifeline, Result
-from contract_scenarios import (
-    FAILED,
-    NOT_APPLICABLE,
-    NOT_TRIED,
-    PASSED,
-    Broken,
-    Guard,
-    Machine,
-    NotApplicable,
-    Outcome,
-    demand,
-)
+from contract_outcomes import FAILED, Broken, NotApplicable, Outcome, demand, in_turn, judged
+from contract_scenarios import Guard, Machine
 
 WHY = "contract"
 #: No scheduler has a node of this name.
@@ -78,9 +66,8 @@ class Trial:
         self.run = f"contract-{uuid.uuid4().hex[:12]}"
         self.token = make_token(self.run, WHY)
         self.guard = Guard(frozenset(plan.nodes))
-        #: Held by us, as far as we know; and those that turned out to be somebody else's.
+        #: Held by us, as far as we know.
         self.held: set[str] = set()
-        self.lost: set[str] = set()
 
     def open(self) -> Scheduler:
         return open_scheduler(self.plan.connection, node="")
@@ -266,24 +253,18 @@ def tried(trial: Trial) -> Iterator[Outcome]:
     yield from of_all
     first = "what concerns all has failed" if any(one.outcome == FAILED for one in of_all) else ""
     for one in trial.machines:
-        broken = first
-        for name, scenario in LIFE.items():
-            if broken and not (name == _LAST and one.name in trial.held):
-                yield Outcome(name, one.name, NOT_TRIED, f"after: {broken}")
-                continue
-            outcome = _tried(trial, name, scenario, one)
-            broken = broken or (name if outcome.outcome == FAILED else "")
-            yield outcome
+        yield from _life(trial, one, first)
+
+
+def _life(trial: Trial, one: Machine, broken: str) -> Iterator[Outcome]:
+    yield from in_turn(
+        LIFE,
+        one.name,
+        lambda name: _tried(trial, name, LIFE[name], one),
+        lambda name: name == _LAST and one.name in trial.held,
+        broken,
+    )
 
 
 def _tried(trial: Trial, name: str, scenario: Scenario, one: Machine, *, of_all: bool = False) -> Outcome:
-    began, before, machine = time.monotonic(), len(trial.guard.writes), "" if of_all else one.name
-    result, words = PASSED, ""
-    try:
-        scenario(trial, one)
-    except NotApplicable as exc:
-        result, words = NOT_APPLICABLE, str(exc)
-    except (Broken, FleetError) as exc:
-        result, words = FAILED, str(exc)
-    seconds = round(time.monotonic() - began, 1)
-    return Outcome(name, machine, result, words, seconds, len(trial.guard.writes) - before)
+    return judged(name, "" if of_all else one.name, lambda: scenario(trial, one), trial.guard.writes)

@@ -18,6 +18,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote
 
+import pytest
+
 #: Debian keeps the server's programs out of PATH.
 SERVER_PROGRAMS = ["/usr/lib/postgresql/*/bin", "/usr/pgsql-*/bin", "/usr/local/pgsql/bin"]
 
@@ -116,6 +118,15 @@ def obstacle() -> str:
     if os.geteuid() == 0 and unprivileged() is None:
         return "PostgreSQL refuses to run as root, and there is no user to run it as"
     return ""
+
+
+def served() -> Iterator[Server]:
+    """What a fixture yields: a server while its tests run, which are skipped where none can be had."""
+    pytest.importorskip("psycopg")
+    if obstacle():
+        pytest.skip(obstacle())
+    with running() as server:
+        yield server
 
 
 @contextlib.contextmanager

@@ -35,6 +35,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.gu
     recording,
     writing,
 )
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.told import record, seen
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import Wanted
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import MOVED, kind_of, make_token, says_just
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Event, Result
@@ -316,25 +317,9 @@ def _result(
     changed: bool,
 ) -> Result:
     return Result(
-        before={**_seen(before), **changes.before},
-        after={**_seen(after), **changes.after},
+        before={**seen(before), **changes.before},
+        after={**seen(after), **changes.after},
         changed=changed,
-        data={
-            "provisioner_id": after.id,
-            "name": after.name,
-            "provision_state": after.native,
-            "state": after.state,
-            "maintenance": after.maintenance,
-            "hold": after.hold,
-            "owner": after.owner,
-            "deferred": list(changes.deferred),
-            **data,
-        },
+        data={**record(after, changes.deferred), **data},
         events=events,
     )
-
-
-def _seen(node: NodeState | None) -> dict[str, Any]:
-    if node is None or node.state == ABSENT:
-        return {"state": ABSENT}
-    return {"state": node.state, "provision_state": node.native, "maintenance": node.hold if node.maintenance else ""}

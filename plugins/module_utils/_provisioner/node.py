@@ -47,6 +47,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.mo
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.one_bmc import other_system
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.power import switched
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.registry import connected
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.told import record
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import Wanted
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import has_form
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Event, Result
@@ -361,15 +362,9 @@ def _result(
         after=seen_after,
         changed=before is None or started or held or bool(changes.after),
         data={
-            "provisioner_id": after.id,
-            "name": after.name,
-            "provision_state": after.native,
-            "state": after.state,
+            **record(after, changes.deferred),
             "pending": bool(goal) and coming != DONE,
             "step": BOOT if coming == BOOT else step if started else "",
-            "maintenance": after.maintenance,
-            "hold": after.hold,
-            "owner": after.owner,
             "foreign": not_ours(driver, after, wanted),
             "inspection": after.inspection,
             "image": dict(after.image),
@@ -377,7 +372,6 @@ def _result(
             "deploy_proof": driver.deploy_proof,
             "stamp": before.stamp if before is not None else "",
             "last_error": after.last_error,
-            "deferred": list(changes.deferred),
         },
     )
 

@@ -20,6 +20,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.cells import BOOT, WAIT
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import ABSENT, Driver, NodeState
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.guard import found, writing
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.told import record, seen
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import Wanted
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import QUARANTINE, has_form, kind_of, make_token
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Event, Result
@@ -167,24 +168,9 @@ def _read_back(driver: Driver, node: NodeState, wanted: Wanted, token: str, ctx:
 
 def _result(before: NodeState, after: NodeState, events: list[Event]) -> Result:
     return Result(
-        before=_seen(before),
-        after=_seen(after),
+        before=seen(before),
+        after=seen(after),
         changed=(before.maintenance, before.hold) != (after.maintenance, after.hold),
-        data={
-            "provisioner_id": after.id,
-            "name": after.name,
-            "provision_state": after.native,
-            "state": after.state,
-            "maintenance": after.maintenance,
-            "hold": after.hold,
-            "owner": after.owner,
-            "deferred": [],
-        },
+        data=record(after),
         events=events,
     )
-
-
-def _seen(node: NodeState) -> dict[str, Any]:
-    if node.state == ABSENT:
-        return {"state": ABSENT}
-    return {"state": node.state, "provision_state": node.native, "maintenance": node.hold if node.maintenance else ""}

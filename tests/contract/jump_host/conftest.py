@@ -25,11 +25,7 @@ from fake_bmc.tls import Authority
 
 @pytest.fixture(scope="session")
 def ssh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
-    reason = jump.missing()
-    if reason:
-        pytest.skip(reason)
-    with jump.sshd(tmp_path_factory.mktemp("jump") / "ssh") as variables:
-        yield variables
+    yield from jump.served(tmp_path_factory.mktemp("jump") / "ssh")
 
 
 @pytest.fixture(scope="session")

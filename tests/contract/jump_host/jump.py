@@ -22,6 +22,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 from suite import playbook
 
@@ -90,6 +91,14 @@ def _needed(name: str, found: set[str]) -> None:
     for requirement in wanted:
         if "extra ==" not in requirement:
             _needed(re.split(r"[^A-Za-z0-9._-]", requirement, maxsplit=1)[0], found)
+
+
+def served(folder: Path) -> Iterator[dict[str, Any]]:
+    """What a fixture yields: a server while its tests run, which are skipped where none can be had."""
+    if missing():
+        pytest.skip(missing())
+    with sshd(folder) as variables:
+        yield variables
 
 
 @contextlib.contextmanager

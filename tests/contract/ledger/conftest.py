@@ -19,18 +19,14 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.holder 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.lifeline import LedgerLifeline
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 from contract.ledger.leased import HOSTS
-from postgresql import Server, obstacle, running
+from postgresql import Server, served
 from suite import services
 
 
 @pytest.fixture(scope="session")
 @services.real
 def postgresql() -> Iterator[Server]:
-    pytest.importorskip("psycopg")
-    if obstacle():
-        pytest.skip(obstacle())
-    with running() as server:
-        yield server
+    yield from served()
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)])

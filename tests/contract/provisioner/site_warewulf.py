@@ -105,6 +105,13 @@ class WarewulfSite(Site):
     def other_card(self, name: str, mac: str) -> None:
         self.server.conf.change(name, lambda node: node["network devices"]["default"].update(hwaddr=mac))
 
+    def forget_shared(self) -> None:
+        """Of what nodes share only what it had at first."""
+        self.server.site_overlays.clear()
+        content = self.server.conf.load()
+        content["nodeprofiles"] = {"default": content["nodeprofiles"]["default"]}
+        self.server.conf.save(content)
+
     def strand(self, name: str) -> None:
         self.server.conf.change(name, lambda node: node.update(discoverable="true"))
 

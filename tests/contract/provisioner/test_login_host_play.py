@@ -31,10 +31,7 @@ exec {real} "$@"
 
 @pytest.fixture(scope="module")
 def ssh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
-    if jump.missing():
-        pytest.skip(jump.missing())
-    with jump.sshd(tmp_path_factory.mktemp("login") / "ssh") as variables:
-        yield variables
+    yield from jump.served(tmp_path_factory.mktemp("login") / "ssh")
 
 
 class Play(jump.Site):

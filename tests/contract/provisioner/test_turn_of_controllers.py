@@ -17,7 +17,7 @@ import pytest
 import yaml
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 from controller import Controller
-from postgresql import Server, obstacle, running
+from postgresql import Server, served
 from suite import playbook, services
 
 #: One process of each host, and then one for all of them.
@@ -31,11 +31,7 @@ NODES = 4
 @pytest.fixture(scope="module")
 @services.real
 def postgresql_server() -> Iterator[Server]:
-    pytest.importorskip("psycopg")
-    if obstacle():
-        pytest.skip(obstacle())
-    with running() as server:
-        yield server
+    yield from served()
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)])

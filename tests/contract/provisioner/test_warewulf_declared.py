@@ -34,10 +34,7 @@ PATH = "/etc/issue.d/gpu.issue"
 def site(warewulf_site: Any) -> Iterator[Any]:
     """Which other tests have after this one."""
     yield warewulf_site
-    warewulf_site.server.site_overlays.clear()
-    content = warewulf_site.server.conf.load()
-    content["nodeprofiles"] = {"default": content["nodeprofiles"]["default"]}
-    warewulf_site.server.conf.save(content)
+    warewulf_site.forget_shared()
 
 
 def profiles(site: Any) -> dict[str, Any]:

@@ -25,10 +25,7 @@ FILESYSTEMS = {"/dev/disk/by-partlabel/scratch": {"format": "xfs", "path": "/scr
 def site(warewulf_site: Any) -> Iterator[Any]:
     """Which other tests have after this one."""
     yield warewulf_site
-    warewulf_site.server.site_overlays.clear()
-    content = warewulf_site.server.conf.load()
-    content["nodeprofiles"] = {"default": content["nodeprofiles"]["default"]}
-    warewulf_site.server.conf.save(content)
+    warewulf_site.forget_shared()
 
 
 def own(site: Any, options: dict[str, Any]) -> dict[str, Any]:
