@@ -151,8 +151,8 @@ def _digest(provisioner: str, address: str, what: str) -> str:
     return hashlib.sha256(f"{provisioner} {address} {what}".rstrip().encode()).hexdigest()[:24]
 
 
-def _key(driver: Driver, what: str = "") -> str:
-    return f"{driver.name} {_digest(driver.name, driver.address, what)}"
+def _key(driver: Driver) -> str:
+    return f"{driver.name} {_digest(driver.name, driver.address, '')}"
 
 
 def _lock_path(driver: Driver, what: str = "") -> Path:

@@ -234,13 +234,13 @@ class Declared:
 
         def last() -> None:
             if self._api.profiles().get(name) != standing:
-                raise self._moved(f"the profile {name}")
+                raise self._moved(_profile(name))
 
         method, profile = ("PUT", whole) if ours else ("PATCH", more)
         path = f"profiles/{quote(name, safe='')}"
         sent = self._write(method, path, {"profile": profile}, new=standing is None, last=last)
         if sent and _told(self._api.profiles().get(name) or {}) != after:
-            raise self._not_there(f"the profile {name}")
+            raise self._not_there(_profile(name))
 
     # -- overlays ----------------------------------------------------------------------------------------------
 
@@ -284,11 +284,11 @@ class Declared:
 
         def last() -> None:
             if before is not None and self._api.overlay_file(name, path) != before:
-                raise self._moved(f"the file {path} of the overlay {name}")
+                raise self._moved(_file(name, path))
 
         sent = self._write("PUT", address, {"content": content}, new=new, last=last)
         if sent and self._api.overlay_file(name, path) != content:
-            raise self._not_there(f"the file {path} of the overlay {name}")
+            raise self._not_there(_file(name, path))
 
     # -- both --------------------------------------------------------------------------------------------------
 

@@ -48,9 +48,9 @@ class Enrolling:
         shared = Declared(self._api, wanted).made()
         found, own = self._create(wanted) if node is None else self._change(wanted, node)
         services = self._configure(wanted, found)
-        changes = (shared, own, services)
-        before, after = ({key: one for part in parts for key, one in part.items()} for parts in _apart(changes))
-        return found, Changes(before, after)
+        return found, Changes(
+            {**shared.before, **own.before, **services.before}, {**shared.after, **own.after, **services.after}
+        )
 
     def _change(self, wanted: Wanted, node: NodeState) -> Enrolled:
         known, wishes = node.raw["node"], record.wishes(wanted)
@@ -133,7 +133,3 @@ class Enrolling:
         device = record.devices(known).get(record.device_of(known, wanted), {})
         card = str(device.get("hwaddr") or wanted.boot_mac)
         return configure.Entry(mac(card), str(device.get("ipaddr") or wanted.extras.get("ipaddr") or ""))
-
-
-def _apart(changes: tuple[Changes, ...]) -> tuple[list[Any], list[Any]]:
-    return [one.before for one in changes], [one.after for one in changes]

@@ -64,8 +64,7 @@ def addresses(record: Mapping[str, Any]) -> frozenset[str]:
 def its_alone(wanted: Wanted) -> dict[str, str]:
     """Where the inventory says which addresses no other node may have, and which."""
     given = wanted.extras
-    ipmi = given.get("ipmi") if isinstance(given.get("ipmi"), Mapping) else {}
-    return {_ADDRESS: str(given.get("ipaddr") or ""), _BMC: _of_bmc(ipmi)}
+    return {_ADDRESS: str(given.get("ipaddr") or ""), _BMC: _of_bmc(given.get("ipmi"))}
 
 
 def alone(record: Mapping[str, Any]) -> dict[str, frozenset[str]]:

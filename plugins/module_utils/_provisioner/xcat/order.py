@@ -55,7 +55,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.xc
 
 #: What ``rsetboot`` says of one that boots from the network next.
 _NETWORK = "Network"
-#: The last write of an order whose boot is others'.
+#: The word of an order that is complete: the last write of one whose boot is others'.
 _GIVES = ("chdef -z", "usercomment: given")
 
 
@@ -158,8 +158,7 @@ class XcatOrders(XcatWriter):
                     order, left, "rpower", "boot", last_of(self._booted), method=order.named, last=True
                 )
             else:  # the boot is not xCAT's, and the order is complete with the word of it
-                tell, words = last_of(self._completed), "usercomment: given"
-                yield from self._stage(order, left, "chdef -z", words, tell, method=order.named, last=True)
+                yield from self._stage(order, left, *_GIVES, last_of(self._completed), method=order.named, last=True)
         except OF_ALL as exc:
             back = [one for one in nodes if order.is_armed(one[0])]
             self._take_back(back, {node.id: exc for node, _wanted in back})
@@ -281,7 +280,7 @@ class XcatOrders(XcatWriter):
     def _given(self, nodes: Nodes) -> None:
         """The word of it, where xCAT keeps no newer one of the node (``site.nodestatus``)."""
         with self.ctx.ordering(""), suppress(FleetError):
-            if nodes and self._may(_giving(nodes), nodes):
+            if nodes and self._may(_words(*_GIVES, nodes), nodes):
                 now = self.states(names_of(nodes))
                 there = [(now[node.id], wanted) for node, wanted in nodes if node.id in now]
                 self._recorded(notes.given, [one for one in there if trouble_of(one[0]) is None])
@@ -348,10 +347,6 @@ def _words(name: str, state: str, nodes: Nodes) -> str:
 
 def _recording(nodes: Nodes) -> str:
     return f"chdef -z {','.join(names_of(nodes))} usercomment addkcmdline provmethod"
-
-
-def _giving(nodes: Nodes) -> str:
-    return f"chdef -z {','.join(names_of(nodes))} usercomment: given"
 
 
 # -- what is read back ---------------------------------------------------------------------------------------------
