@@ -44,6 +44,16 @@ def test_a_batch_of_new_nodes_asks_for_all_cards_once(xcat_site: Any, monkeypatc
             del site.management.nodes[name]
 
 
+def test_a_node_that_is_known_is_not_given_the_address_of_another_one_among_its_own(xcat_site: Any) -> None:
+    site = xcat_site
+    *others, options = (site.new() for _one in range(3))
+    for last, one in zip((10, 12, 11), (*others, options), strict=True):
+        lead({**one, "driver": {**site.extras, "ip": f"10.8.2.{last}"}}, "enrolled")
+    with pytest.raises(WrongMachine, match="IP belongs to"):
+        lead({**options, "driver": {**site.extras, "ip": "10.8.2.11,10.8.2.12"}}, "enrolled")
+    assert site.record(options["name"])["ip"] == "10.8.2.11"
+
+
 @pytest.mark.parametrize("address", ["10.8.0.17", "10.8.1.1,10.8.0.17"])
 def test_a_node_is_not_given_the_address_of_another_one(xcat_site: Any, address: str) -> None:
     """As a variable of a group gives it to all of them."""

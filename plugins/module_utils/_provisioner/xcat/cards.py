@@ -80,7 +80,9 @@ class Cards:
             if value and not witness[0]:
                 return self._cli.nodes([])
             if value:
-                told = self._cli.having(attribute, f"({_in_any_case(value)}|{_in_any_case(witness[1])})")
+                # An ip may be several, and the node that has one of them lists it alone, or among others.
+                asked = filter(None, map(str.strip, value.split(",")))
+                told = self._cli.having(attribute, f"({'|'.join(map(_in_any_case, (*asked, witness[1])))})")
                 if witness[0] not in told:
                     return self._cli.nodes([])
                 found.update(told)
