@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import getpass
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -29,6 +28,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Ev
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._for_all import ForAll
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._history import enters_service, evidence
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._machine import proven
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._person import launcher, logged_in
 
 #: What the inventory says of where a node belongs, which an adoption is held against.
 _SITE = (
@@ -88,13 +88,7 @@ class ActionModule(ForAll):
 
     def _person(self) -> str:
         """Who runs this: the user of the automation controller, or the one who is logged in here."""
-        for name in ("awx_user_name", "tower_user_name"):
-            if self._vars.get(name):
-                return str(self._vars[name])
-        try:
-            return getpass.getuser()
-        except (OSError, KeyError):
-            return ""
+        return launcher(self._vars.get) or logged_in()
 
     def _failures(self, node_id: str, gate: str = "") -> list[Mapping[str, Any]]:
         """The failures that stand against this node, by the policy and the profile that its newest passport rests on.

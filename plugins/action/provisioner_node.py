@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-import getpass
+import os
 import socket
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -20,6 +20,7 @@ from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._approved impor
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._deployments import deployments
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._for_all import ForAll
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._leaves import forced
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._person import launcher, logged_in
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._renamed import renamed
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._within import within
 
@@ -27,8 +28,6 @@ from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._within import 
 rehearse()
 
 
-#: By whose variable an automation controller says who has launched a job.
-_LAUNCHERS = ("awx", "tower")
 #: So many hosts wait at once for the turn of a provisioner that is written to one by one.
 TURNS = 4
 
@@ -78,8 +77,8 @@ class ActionModule(ForAll):
     def _of_quarantine(self, params: dict[str, Any], node_id: str) -> None:
         """Who says so; and whether our ledger has a mark that stands: else nobody is asked to lift one."""
         if params["state"] == "quarantined":
-            told = next(filter(None, (self.host_var(f"{of}_user_name") for of in _LAUNCHERS)), "")
-            params["author"] = params.get("author") or str(told) or f"{getpass.getuser()}@{socket.gethostname()}"
+            here = f"{logged_in() or os.getuid()}@{socket.gethostname()}"
+            params["author"] = params.get("author") or launcher(self.host_var) or here
         # Who asks for this one node knows why, as whoever says which mark it has.
         if params["state"] == "readmitted" and self.OF_ALL and params.get("known_mark") is None:
             params["known_mark"] = self._mark_of(node_id) if node_id else ""
