@@ -271,7 +271,8 @@ def _why(event: Event) -> dict[str, Any]:
 
 
 def _in_vain(halts: Sequence[Event]) -> dict[str, Any]:
-    """Runs that began nothing, for one reason."""
+    """Runs that began nothing, for one reason; those of several ledgers come ledger by ledger."""
+    halts = sorted(halts, key=_when)
     return {
         "what": ended.HALTED,
         "at": utc(halts[0]["at"]),
