@@ -26,6 +26,8 @@ OF_A_NODE = frozenset({
     *("passports", "readmit", "reimage", "revalidate"),
 })  # fmt: skip
 FOR_TENANT = "gpufleet_for_tenant"
+#: Of these reports say what is to be launched for a node, a tenant's as well.
+OF_NAMED_NODES = ("day0_named", "recycle_named")
 NEXT = ("success", "failure", "always")
 #: What closes a workflow of which a stage has failed, and what makes it fail as well.
 CLOSES, BROKEN_OFF = "status", {"status_fail_on": "always"}
@@ -40,10 +42,6 @@ def data_of(root: Path) -> dict[str, Any]:
     for path in under(root, DATA, suffix=".yml"):
         found.update(loaded(path) or {})
     return found
-
-
-#: Of these reports say what is to be launched for a node, a tenant's as well.
-OF_NAMED_NODES = ("day0_named", "recycle_named")
 
 
 def templates_that_do_not_fit(root: Path) -> list[str]:

@@ -112,20 +112,21 @@ def _over_there(
     turn = turns.lock_name(driver.name, host.local) if driver.kept_open else ""
     waited: list[Busy] = []
 
-    def attempt() -> Answer | None:
+    def attempt() -> tuple[Answer, ...]:
+        """None while another command has the turn."""
         try:
             if waited:
                 driver.ctx.asks_again()
             done = host.run(argv, timeout=timeout, env=env, stdin=stdin, turn=turn)
         except Busy as exc:
             waited.append(exc)
-            return None
-        return Answer(done.code, done.out, done.err.strip())
+            return ()
+        return (Answer(done.code, done.out, done.err.strip()),)
 
     try:
-        answer = driver.ctx.wait(
+        [answer] = driver.ctx.wait(
             attempt,
-            lambda one: one is not None,
+            bool,
             timeout=turns.TIMEOUT,
             interval=turns.INTERVAL_THERE,
             wanted=f"the end of an earlier command on {host.host}",
@@ -142,7 +143,6 @@ def _over_there(
     except (Unreachable, BadAnswer) as exc:
         driver.unheard = bool(turn) and getattr(exc, "of_peer", True)  # else it was not sent
         raise
-    assert answer is not None  # what was waited for
     return answer
 
 

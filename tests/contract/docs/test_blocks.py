@@ -40,7 +40,7 @@ FIRST_DAY = [(README, 2), (README, 3), (README, 4), (RACK, 0), (README, 6), (REA
 #: Any day after it, when gpu017 is in service. A text of the test's own is what has happened meanwhile.
 ANY_DAY: list[Any] = [
     *((FLEET, 0), (FLEET, 4), (FLEET, 5), (SLOW, 0), (SLOW, 1), (REPLACED, 0), (RENEW, 0), (RENEW, 2)),
-    *((WAVES, 1), (WAVES, 6), (WAVES, 7), (WAVES, 8)),
+    *((WAVES, 1), (WAVES, 4), (WAVES, 7), (WAVES, 8), (WAVES, 9)),
     "cp passports/gpu017.passport.json . && cp /etc/gpufleet/passport_ed25519.pub.pem passport.pub",
     *((PASSPORT, 0), (PASSPORT, 2), (LEDGER, 0), (LEDGER, 3)),
     "rm /var/lib/gpufleet/ledger.sqlite*",
@@ -59,9 +59,9 @@ SHOWS = {
     (PASSPORT, 0): '"machine_checked": false',
     (LEDGER, 1): '"done": "restore"',
     (WAVES, 1): "1 nodes in 1 waves",
-    (WAVES, 6): "1 nodes in 1 waves",
-    (WAVES, 7): "no wave begins: paused by root",
-    (WAVES, 8): "resumed by root",
+    (WAVES, 7): "1 nodes in 1 waves",
+    (WAVES, 8): "no wave begins: paused by root",
+    (WAVES, 9): "resumed by root",
     (KEPT, 0): "kept by a person: disk swap, ticket 4711",
 }
 DRIVER = """

@@ -114,7 +114,8 @@ def sshd(folder: Path) -> Iterator[dict[str, Any]]:
     (folder / "config").write_text(
         f"ListenAddress {ADDRESS}:{port}\nHostKey {folder}/host\nAuthorizedKeysFile {folder}/user.pub\nPidFile none\n"
         "PasswordAuthentication no\nUsePAM no\nStrictModes no\nPermitRootLogin prohibit-password\n"
-        "Subsystem sftp internal-sftp\n"
+        # What a home of this machine says to each shell (of pyenv, say) costs more than what is asked for there.
+        f"Subsystem sftp internal-sftp\nSetEnv HOME={folder}\n"
     )
     if os.geteuid() == 0:
         Path("/run/sshd").mkdir(exist_ok=True)  # sshd's own place to lock itself in

@@ -30,12 +30,13 @@ pytestmark = [
     pytest.mark.skipif(not ipmi_server.PROGRAM, reason="needs ipmi_sim (Debian package openipmi)"),
 ]
 PATIENCE = 8.0
-#: Looks for the processes below the one that is named: its worker, that one's first process, and those below that. When
-#: no more than so many speak to BMCs, and each file has its word in it, it kills one and tells which there were.
+#: Looks for the processes below the one that is named: its worker, that one's first process, and those below that; what
+#: other tests have started before and share is none of them. When no more than so many speak to BMCs, and each file has
+#: its word in it, it kills one and tells which there were.
 KILLER = """
 import json, os, pathlib, signal, sys, time
-tests, whom, most = int(sys.argv[1]), sys.argv[2], int(sys.argv[3])
-files = [one.split(":", 1) for one in sys.argv[4:]]
+tests, whom, most, before = int(sys.argv[1]), sys.argv[2], int(sys.argv[3]), json.loads(sys.argv[4])
+files = [one.split(":", 1) for one in sys.argv[5:]]
 def says(word, name):
     place = pathlib.Path(name)
     return place.exists() and word in place.read_text()
@@ -48,9 +49,8 @@ def below(pids):
         except OSError:
             pass
     return found
-me = os.getpid()
 while True:
-    workers = [one for one in below([tests]) if one != me]
+    workers = [one for one in below([tests]) if one not in [os.getpid(), *before]]
     firsts = below(workers)
     speaking = below(firsts)
     if speaking and len(speaking) <= most and all(says(*one) for one in files):
@@ -97,7 +97,7 @@ class Site(Controller):
     @contextmanager
     def meanwhile_killed(self, whom: str, most: int, *said: str) -> Iterator[list[int]]:
         """The processes that were there then."""
-        asked = [sys.executable, "-c", KILLER, str(os.getpid()), whom, str(most), *said]
+        asked = [sys.executable, "-c", KILLER, str(os.getpid()), whom, str(most), json.dumps(children()), *said]
         there: list[int] = []
         with subprocess.Popen(asked, stdout=subprocess.PIPE, text=True) as killer:
             try:
@@ -120,6 +120,12 @@ def running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ExitSta
     monkeypatch.setattr(link, "PATIENCE", PATIENCE)
     with ExitStack() as stack:
         yield stack
+
+
+def children() -> list[int]:
+    return [
+        int(one) for thread in Path("/proc/self/task").iterdir() for one in (thread / "children").read_text().split()
+    ]
 
 
 def writes(sim: IpmiSim) -> list[str]:

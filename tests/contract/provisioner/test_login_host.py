@@ -183,7 +183,7 @@ def test_the_resolver_of_the_login_host_is_asked_where_that_is_the_management_no
     way.before = f"export PATH={xcat._folder / 'system'}:$PATH XCATHOST={on_host}; "
     monkeypatch.setattr(xcat.management, "has_nmap", True)
     monkeypatch.setattr(xcat.management, "has_domain", False)
-    options = {**xcat.new(), "driver": {**xcat.extras, "name_services": ["hosts"], "ip": f"10.8.0.{18 + bool(here)}"}}
+    options = {**xcat.new(), "driver": {**xcat.extras, "name_services": ["hosts"], "ip": f"10.8.4.{18 + bool(here)}"}}
     if on_host and lead(options, "ready")["changed"]:
         return
     with pytest.raises(Refused, match="getent hosts .* finds nothing"):

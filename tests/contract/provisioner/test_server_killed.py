@@ -86,12 +86,22 @@ def _ends_right(site: Any, batch: list[dict[str, Any]], result: Any) -> None:
     assert not any(lead(one, "deployed")["changed"] for one in batch) and site.deployments() == orders
 
 
-@pytest.fixture(params=[pytest.param(XcatSite, id="commands"), pytest.param(XcatwsSite, id="service")])
-def xcat(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[XcatSite]:
-    site: XcatSite = request.param(tmp_path)
+def _xcat(kind: type[XcatSite], folder: Path) -> Iterator[XcatSite]:
+    site = kind(folder)
     with site.in_good_health():
         yield site
     site.close()
+
+
+@pytest.fixture
+def xcat(tmp_path: Path) -> Iterator[XcatSite]:
+    yield from _xcat(XcatSite, tmp_path)
+
+
+@pytest.fixture
+def xcatws(tmp_path: Path) -> Iterator[XcatSite]:
+    """By its web service, which boots nothing."""
+    yield from _xcat(XcatwsSite, tmp_path)
 
 
 @pytest.mark.parametrize("command", ["rsetboot", "rpower"])
@@ -119,6 +129,24 @@ def test_xcatd_is_killed_amid_the_boot(xcat: XcatSite) -> None:
     result: Any = watch_all(xcat, "deployed", *batch, timeout=120)
     back.join(timeout=60)
     _ends_right(xcat, batch, result)
+    assert [management.boots[one["name"]] for one in batch] == [1, 1] and result["steps"] == {}
+
+
+@pytest.mark.parametrize("amid", [False, True], ids=["before", "amid"])
+def test_xcatd_is_killed_about_a_boot_that_the_bmcs_do(xcatws: XcatSite, amid: bool) -> None:
+    management = xcatws.management
+    batch = [{**ready(xcatws), "image": xcatws.image(), "deploy_id": f"{amid}-{number}"} for number in range(2)]
+    assert {lead(one, "deployed")["step"] for one in batch} == {"boot"}
+    if not amid:
+        management.stops()
+    for one in batch:
+        xcatws.boot(one["name"])
+    if amid:
+        management.stops()
+    back = _back(management)
+    result: Any = watch_all(xcatws, "deployed", *batch, booted=True, timeout=120)
+    back.join(timeout=60)
+    _ends_right(xcatws, batch, result)
     assert [management.boots[one["name"]] for one in batch] == [1, 1] and result["steps"] == {}
 
 

@@ -274,9 +274,16 @@ def test_what_may_soak_is_left_alone_whatever_state_it_was_in_before(ledger: Led
     assert imaged["left"] == "", "another system soaks nothing"
 
 
+def burn_in() -> tuple[dict[str, Any], dict[str, Any]]:
+    """The block that ends soaks, and the one after it, which takes nodes out of service."""
+    play = yaml.safe_load(PLAYBOOK.with_name("burn_in.yml").read_text(encoding="utf-8"))[0]
+    ends, block = [one for one in play["tasks"] if "block" in one and "rescue" in one or "burn_in_stop" in str(one)][1:]
+    assert block["name"] == "Burn one batch in"
+    return ends, block
+
+
 def test_each_state_that_a_burn_in_records_names_it() -> None:
-    [play] = yaml.safe_load(PLAYBOOK.with_name("burn_in.yml").read_text(encoding="utf-8"))
-    [block] = [one for one in play["tasks"] if "rescue" in one]
+    block = burn_in()[1]
     events = [one["gpufleet.baremetal.ledger_event"] for one in block["block"] if one["name"].startswith("Record")]
     assert [(one["state"], one["data"]) for one in events] == [
         (state, {"playbook": "burn_in"}) for state in ("draining", "drained")
@@ -285,11 +292,10 @@ def test_each_state_that_a_burn_in_records_names_it() -> None:
 
 def test_a_soak_is_ended_before_anything_is_held() -> None:
     """Whoever ends it takes nothing out of service, and waits for no drain of a day."""
-    [play] = yaml.safe_load(PLAYBOOK.with_name("burn_in.yml").read_text(encoding="utf-8"))
-    [ends] = [at for at, one in enumerate(play["tasks"]) if "burn_in_stop" in str(one.get("when"))]
-    done = [next(iter(one.keys() - {"name", "register", "run_once"})) for one in play["tasks"][ends]["block"]]
+    ends, _block = burn_in()
+    done = [next(iter(one.keys() - {"name", "register", "run_once"})) for one in ends["block"]]
     assert done == ["gpufleet.baremetal.soak_gate", "gpufleet.baremetal.gate_wait", "ansible.builtin.meta"]
-    assert "rescue" not in play["tasks"][ends] and ends < [("rescue" in one) for one in play["tasks"]].index(True)
+    assert [one.keys() - {"name"} for one in ends["rescue"]] == [{"ansible.builtin.set_fact"}], "it holds nothing"
 
 
 def test_v9_the_playbook_gives_the_reason_that_the_report_knows() -> None:
