@@ -123,9 +123,9 @@ def running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ExitSta
 
 
 def children() -> list[int]:
-    return [
-        int(one) for thread in Path("/proc/self/task").iterdir() for one in (thread / "children").read_text().split()
-    ]
+    """Of this process, of all its threads."""
+    lists = (thread / "children" for thread in Path("/proc/self/task").iterdir())
+    return [int(one) for each in lists for one in each.read_text(encoding="ascii").split()]
 
 
 def writes(sim: IpmiSim) -> list[str]:
