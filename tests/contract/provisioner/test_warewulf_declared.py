@@ -17,6 +17,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.registry import connected
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import of_task
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.warewulf import tables
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
 from calls import Line, deployed, lead
 
@@ -49,6 +50,28 @@ def profiles(site: Any) -> dict[str, Any]:
 def test_each_field_that_wipes_needs_a_permit_in_the_record_of_a_node_in_service(site: Any, what: str) -> None:
     options, line = deployed(site), Line()
     lead({**options, "driver": WIPES[what]}, "enrolled", line=line)
+    assert [hard for _what, hard, _hosts in line.writes] == [True]
+
+
+@pytest.mark.parametrize("asked", [("runtime",), ("kernel",), ("kernel", "NOT_FOUND")])
+def test_nor_does_one_that_boots_anew_lose_disks_without_a_permit(site: Any, asked: tuple[str, ...]) -> None:
+    """It does read as one that is being deployed, or has failed, and may hold a tenant's data all the same."""
+    options, line = deployed(site), Line()
+    site.server.asks(asked[0], options["boot_mac"], *asked[1:])
+    lead({**options, "driver": WIPES["wipe_table"]}, "enrolled", line=line)
+    assert [hard for _what, hard, _hosts in line.writes] == [True]
+
+
+def test_nor_does_one_that_boots_the_image_of_its_profile(site: Any) -> None:
+    options = {**site.new(), "image": site.image()}
+    lead(options, "ready")
+    site.server.conf.change("default", lambda one: one.update({"image name": "gold-1"}), "nodeprofiles")
+    line = Line()
+    try:
+        told = lead({**options, "driver": WIPES["wipe_table"]}, "enrolled", line=line)
+    finally:
+        site.server.conf.change("default", lambda one: one.pop("image name"), "nodeprofiles")
+    assert told["provision_state"] == tables.OF_PROFILE
     assert [hard for _what, hard, _hosts in line.writes] == [True]
 
 

@@ -10,7 +10,6 @@ from typing import Any, Optional
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import require
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import (
-    DEPLOYED,
     READY,
     Changes,
     Driver,
@@ -68,8 +67,9 @@ class Enrolling:
             own = record.with_fields(record.outdated(own, node.native), after, wanted, device)
             return fields.written(record.with_tags(own, self._due(wanted) if _MADE_FROM & set(after) else {}), more)
 
-        # What is in service loses its disks with its next boot, whoever boots it.
-        hard = node.state == DEPLOYED and (fields.wipes(more) or self._comes_to_wipe(after))
+        # The machine loses its disks with its next boot, whoever boots it. What it asked the server for last does not
+        # tell that it is in no service: it may boot anew, be refused a part and run on, or have its profile's image.
+        hard = fields.wipes(more) or self._comes_to_wipe(after)
         if not self._writes.change(wanted, node, wish, " ".join(told.after), hard=hard):
             return node, told
         return self._driver.reread(node, wanted), told
