@@ -171,10 +171,9 @@ class ActionModule(FleetStatus):
     def _count(self, waves: Collection[begun.Event]) -> None:
         """Who is out of service, with those whom another run is about to take."""
         self._taken = self._promises(waves)
-        self._members = wave_members.members(self._nodes, self._seen, self._taken, self._limits, self._domain)
+        self._own = wave_members.members(self._nodes, self._seen, self._taken, self._limits, self._domain)
         others = elsewhere.members(self._others, self._taken, self._limits)
-        if others:
-            self._members = elsewhere.beside(self._members, self._limits)
+        self._members = elsewhere.beside(self._own, others)
         self._out_elsewhere = sorted(one.host for one in others if one.out)
         self._rooms = budget.rooms(self._members, self._limits, others)
 
@@ -185,10 +184,10 @@ class ActionModule(FleetStatus):
 
     def _tell_places(self) -> None:
         """Where these nodes are, for whoever has them not in his inventory."""
-        ids = {node.host: str(self._nodes[node.host]["node_id"]) for node in self._members}
+        ids = {node.host: str(self._nodes[node.host]["node_id"]) for node in self._own}
         told = elsewhere.placed(self.ledger(), list(ids.values()))
         known = {host: told[node] for host, node in ids.items() if node in told}
-        new = elsewhere.to_tell((node for node in self._members if ids[node.host]), known, self._limits)
+        new = elsewhere.to_tell((node for node in self._own if ids[node.host]), known, self._limits)
         if new and not self._task.check_mode:
             self._tell(list(new), elsewhere.PLACED, lambda host: {"domains": new[host]})
 
@@ -265,8 +264,9 @@ class ActionModule(FleetStatus):
         if wave and not self._task.check_mode:
             wave = self._promised(wave, {node.host for node in due if node.out}, canary=not sure)
         going = frozenset(wave)
-        outside = {node.host: halted or self._beyond(node, sure) for node in due if node.host not in going}
-        told = self._answer([wave] if wave else [], {**left, **outside}, halted)
+        beyond = (node for node in self._due(left) if node.host not in going)
+        outside = {node.host: halted or self._beyond(node, sure) for node in beyond}
+        told = self._answer([wave] if wave else [], {**outside, **self._left()}, halted)
         return {**told, "events": self._halts(halted)}
 
     def _halts(self, why: str) -> list[dict[str, Any]]:
@@ -287,6 +287,8 @@ class ActionModule(FleetStatus):
             wave, ended.BEGUN, lambda host: {**said, "out": host in was_out, "image": self._image(host)}
         )
         waves = begun.stand(self._waves(), before=first)
+        # Who began before us told where its nodes are before that, maybe for the first time.
+        self._others = elsewhere.with_places(self.ledger(), self._others)
         self._count(waves)
         mine = [host for host in wave if self._nodes[host]["node_id"] not in self._taken]
         kept = plan.fitting(plan.in_turn(plan.of_hosts(self._members, mine)), self._rooms, len(wave))

@@ -64,10 +64,10 @@ options:
   elsewhere:
     description:
       - Count in O(budgets) also the nodes that this ledger has in service, or once had, and the inventory does not, as
-        those of other slices of a job, and of other controllers. The fleet's budget then holds twice, for the nodes of
-        the inventory and for all of the ledger, each percentage of as many nodes.
-      - Another domain has those of which a run that had them in its inventory has told that they are there; each run
-        that plans or begins waves tells it.
+        those of other slices of a job, and of other controllers. Each budget then holds twice, for the nodes of the
+        inventory and for all of the ledger, each percentage of as many nodes.
+      - Another domain than the fleet has those of which a run that had them in its inventory has told that they are
+        there; each run that plans or begins waves tells it.
       - Such a node is out where the ledger says so. Its scheduler is not asked.
       - With V(false), and where O(fleet) is given, the budgets are for this part of the fleet alone.
     type: bool
@@ -259,7 +259,7 @@ budgets:
       type: str
       sample: gpufleet_failure_domain
     value:
-      description: The domain; empty for the fleet of the inventory, else C(with other inventories).
+      description: The domain; empty for the fleet. It ends with C(with other inventories) where nodes of these count.
       type: str
       sample: pdu12a
     nodes:

@@ -16,16 +16,17 @@ from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.served import NEVER_SERVED
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._waves.budget import FLEET, Limit, Member
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.strangers import since_retired
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._waves.budget import FLEET, Member
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._waves.ended import KIND
 
 #: The event that tells in which domains a node is, as the inventory of a run that plans has it.
 PLACED = "placed"
-#: The budget of the fleet over the whole ledger; the one of the inventory's own nodes stands beside it.
-WHOLE = (FLEET, "with other inventories")
+_WITH_OTHERS = "with other inventories"
 _NAMES = "SELECT node_id, name FROM nodes WHERE node_id IN :nodes"
 
-Domains = tuple[tuple[str, str], ...]
+Domain = tuple[str, str]
+Domains = tuple[Domain, ...]
 
 
 @dataclass(frozen=True)
@@ -39,19 +40,34 @@ class Other:
     domains: Domains = ()
 
 
+def whole(domain: Domain) -> Domain:
+    """The same domain over the whole ledger; the one of the inventory's own nodes stands beside it. Of what was taken
+    down for good, and is not retired, a percentage would be one of the nodes that are left otherwise."""
+    key, value = domain
+    return key, f"{value} {_WITH_OTHERS}".strip()
+
+
 def others(ledger: Ledger, known: Collection[str]) -> list[Other]:
-    """Those that serve, or once did. :param known: ids of the nodes that the inventory has."""
+    """Those that were admitted once: what is brought up for the first time is no capacity that is out.
+
+    :param known: ids of the nodes that the inventory has.
+    """
     ids = sorted(set(ledger.everybody()) - set(known))
-    states = ledger.latest(ids, "state") if ids else {}
+    admitted = since_retired(ledger, ids, "admitted") if ids else {}
+    states = ledger.latest(sorted(admitted), "state") if admitted else {}
     serving = [node for node, state in states.items() if state["name"] not in NEVER_SERVED]
     if not serving:
         return []
-    holds, told = ledger.latest(serving, "hold"), placed(ledger, serving)
+    holds = ledger.latest(serving, "hold")
     names = {str(row["node_id"]): str(row["name"]) for row in ledger._many(_NAMES, "nodes", serving, {})}
-    return [
-        Other(node, names[node], int(states[node]["id"]), _out(states[node], holds.get(node)), told.get(node, ()))
-        for node in serving
-    ]
+    found = [Other(node, names[node], int(states[node]["id"]), _out(states[node], holds.get(node))) for node in serving]
+    return with_places(ledger, found)
+
+
+def with_places(ledger: Ledger, found: Sequence[Other]) -> list[Other]:
+    """In the domains that they are told to be in by now."""
+    told = placed(ledger, [one.node_id for one in found])
+    return [replace(one, domains=told.get(one.node_id, ())) for one in found]
 
 
 def _out(state: Mapping[str, Any], hold: Mapping[str, Any] | None) -> bool:
@@ -72,20 +88,21 @@ def _domains(told: Any) -> Domains:
 
 def members(found: Iterable[Other], promised: Collection[str], budgets: Collection[str]) -> list[Member]:
     """:param promised: ids of nodes that another run is about to take."""
-    fleet = (WHOLE,) if FLEET in budgets else ()
+    fleet = ((FLEET, ""),) if FLEET in budgets else ()
     return [
         Member(
             f"{one.name} (not in the inventory)",
             one.out or one.node_id in promised,
-            (*fleet, *(domain for domain in one.domains if domain[0] in budgets)),
+            tuple(whole(domain) for domain in (*fleet, *one.domains) if domain[0] in budgets),
         )
         for one in found
     ]
 
 
-def beside(own: Iterable[Member], budgets: Mapping[str, Limit]) -> list[Member]:
-    """The inventory's own nodes, where there are others: they count in the whole as well."""
-    return [replace(one, domains=(*one.domains, WHOLE)) if FLEET in budgets else one for one in own]
+def beside(own: Iterable[Member], others: Iterable[Member]) -> list[Member]:
+    """The inventory's own nodes: where there are others, they count in the whole as well."""
+    shared = {domain for one in others for domain in one.domains}
+    return [replace(one, domains=(*one.domains, *sorted(shared & set(map(whole, one.domains))))) for one in own]
 
 
 def to_tell(own: Iterable[Member], told: Mapping[str, Domains], budgets: Collection[str]) -> dict[str, Domains]:

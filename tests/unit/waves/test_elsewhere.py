@@ -31,6 +31,10 @@ def state(name: str) -> Event:
         ([state("admitted"), TAKEN, RELEASED], False),
         ([state("admitted"), TAKEN, state("draining"), state("admitted")], False),
         ([state("enrolled")], None),
+        ([state("enrolled"), state("imaging")], None),
+        ([state("enrolled"), state("imaging"), state("quarantined")], None),
+        ([state("admitted"), state("imaging")], True),
+        ([state("admitted"), state("retired"), state("enrolled"), state("imaging")], None),
         ([state("admitted"), state("retired")], None),
         ([], None),
     ],
@@ -67,25 +71,34 @@ def other(name: str, out: bool, *domains: tuple[str, str]) -> elsewhere.Other:
 def test_four_slices_have_one_budget(limit: Limit, outs: int, goes: int) -> None:
     limits = {FLEET: limit}
     others = elsewhere.members([other(f"n{number}", number < outs) for number in range(30)], (), limits)
-    own = elsewhere.beside(fleet(10), limits)
+    own = elsewhere.beside(fleet(10), others)
     rooms = budget.rooms(own, limits, others)
-    assert len(plan.fitting(own, rooms, 10)) == goes and rooms[elsewhere.WHOLE].total == 40
+    assert len(plan.fitting(own, rooms, 10)) == goes and rooms[FLEET, "with other inventories"].total == 40
 
 
 def test_what_another_run_is_about_to_take_is_out_and_a_domain_has_whom_it_is_told_of() -> None:
     limits = {FLEET: Limit(nodes=9), "rack": Limit(nodes=1)}
     found = [other("n1", False, ("rack", "a"), ("pdu", "7")), other("n2", True, ("rack", "b"))]
-    own = elsewhere.beside(fleet(2, rack="a"), limits)
     for promised, left in (((), 1), (("n1",), 0)):
-        rooms = budget.rooms(own, limits, elsewhere.members(found, promised, limits))
-        assert rooms["rack", "a"].left == left and ("rack", "b") not in rooms and ("pdu", "7") not in rooms
+        others = elsewhere.members(found, promised, limits)
+        rooms = budget.rooms(elsewhere.beside(fleet(2, rack="a"), others), limits, others)
+        assert rooms["rack", "a with other inventories"].left == left and rooms["rack", "a"].left == 1
+        assert {key for key, _value in rooms} == {FLEET, "rack"} and len(rooms) == 4
     with pytest.raises(ConfigError, match="no node of the fleet has rack"):
-        budget.rooms(elsewhere.beside(fleet(2), limits), limits, elsewhere.members(found, (), limits))
+        budget.rooms(elsewhere.beside(fleet(2), others), limits, others)
+
+
+def test_nodes_that_are_gone_let_no_more_of_those_that_are_left_go() -> None:
+    """A rack of six, of which four were taken down and stand in the ledger as they did."""
+    limits = {"rack": Limit(percent=50)}
+    others = elsewhere.members([other(f"n{number}", False, ("rack", "a")) for number in range(4)], (), limits)
+    own = elsewhere.beside([Member(f"gpu{number}", domains=(("rack", "a"),)) for number in range(2)], others)
+    assert len(plan.fitting(own, budget.rooms(own, limits, others), 2)) == 1
 
 
 def test_what_is_told_of_a_place_is_what_changed_and_takes_nothing_else_back() -> None:
     own = [
-        Member("gpu1", domains=((FLEET, ""), elsewhere.WHOLE, ("rack", "a"))),
+        Member("gpu1", domains=((FLEET, ""), ("rack", "a"))),
         Member("gpu2", domains=((FLEET, ""),)),
     ]
     assert elsewhere.to_tell(own, {}, ["fleet", "rack"]) == {"gpu1": (("rack", "a"),)}
