@@ -117,22 +117,12 @@ def end(ledger: Ledger, leases: Sequence[Lease], holder: Holder) -> None:
 
 
 def end_all(ledger: Ledger, holder: Holder) -> None:
-    """The run is over: its nodes are free at once. The rows stay, and with them the fencing numbers. What it wrote to
-    is free where the worker is dead that had the turn: one that lives may be at a write, and a command that outlived
-    its worker's turn as well."""
+    """The run is over: its nodes are free at once. The rows stay, and with them the fencing numbers. So do its turns: a
+    worker that lives may be at a write, and of one that was killed the command may go on. That it is dead whoever asks
+    on this machine sees by himself, and waits for the command by its lock; others wait until the turn expires."""
     with ledger.transaction() as conn:
-        now = _now(conn, ledger)
-        ours = {"now": now, "run": holder.run_id}
+        ours = {"now": _now(conn, ledger), "run": holder.run_id}
         conn.execute(sa.text("UPDATE leases SET expires = :now WHERE run_id = :run AND expires > :now"), ours)
-        turns = conn.execute(sa.text("SELECT * FROM turns WHERE run_id = :run AND expires > :now"), ours).mappings()
-        dead = [row["peer"] for row in turns if not outlived(row) and _holder(row).provably_dead_here(holder)]
-        over = sa.text("UPDATE turns SET expires = :now WHERE run_id = :run AND peer IN :peers")
-        conn.execute(over.bindparams(sa.bindparam("peers", expanding=True)), {**ours, "peers": dead or [""]})
-
-
-def outlived(turn: Mapping[str, Any]) -> bool:
-    """Is it a command's that outlived it? No other turn is granted, or renewed, for longer than a lease."""
-    return bool(turn["expires"] - turn["renewed"] > LEASE_SECONDS + 1)
 
 
 def holders(ledger: Ledger, node_ids: Sequence[str]) -> dict[str, dict[str, Any]]:
