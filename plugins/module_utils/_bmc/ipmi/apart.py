@@ -229,7 +229,8 @@ def _fork_when_asked(line: socket.socket, asker: int) -> None:
             continue
         if not asked:
             break
-        children.add(_forked(line, given[0]))
+        children.update(_forked(line, one) for one in given)
+        children.discard(0)
     # They have heard the end of their lines, and log out.
     with suppress(DeadlineExceeded):
         wait_until(lambda: not left(), bool, timeout=_LEAVE_SECONDS, interval=0.02, wanted="all ended")
@@ -238,8 +239,14 @@ def _fork_when_asked(line: socket.socket, asker: int) -> None:
 
 
 def _forked(control: socket.socket, given: int) -> int:
+    """The process that speaks over this line. Where there is no room for one it is 0, and the line's end tells that to
+    whoever asked, which is no matter of the others."""
     parent = os.getpid()
-    child = os.fork()
+    try:
+        child = os.fork()
+    except OSError:
+        os.close(given)
+        return 0
     if child:
         os.close(given)
         return child
