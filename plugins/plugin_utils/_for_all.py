@@ -35,6 +35,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store i
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._pace import Progress
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._together import Peers
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _run_ends as run_ends
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._apart import Seats
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._batch import BatchAction
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._crew import Crew
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._door import VerbAction, display
@@ -222,7 +223,7 @@ class Leader(BatchAction):
         self._progress = Progress(len(hosts), time.monotonic())
         crew = Crew(self._serve, self.common.rounds)
         ended, apart = BrokenOff(), self.DOOR.APART
-        self._seats = threading.BoundedSemaphore(apart.most if apart else 1)
+        self._seats = Seats(apart.most if apart else 1)
         with apart.begun(self.common) if apart else nullcontext():
             self._by(crew, hosts, params, ended)
         return self._answer(hosts)
@@ -268,17 +269,24 @@ class Leader(BatchAction):
         return answer
 
     def _serve(self, host: str) -> None:
-        """One host's verdict."""
+        """One host's verdict; then those of the hosts that have waited for its seat."""
+        following: str | None = host
+        while following is not None:
+            self._serve_one(following)
+            following = self._seats.left(following)
+
+    def _serve_one(self, host: str) -> None:
         result: dict[str, Any]
         try:
             with ONE_AT_A_TIME:
                 one, variables = self._one(host)
-                seat = self._seats if one.is_apart() else nullcontext()
-            with seat:  # before the time of its task begins
-                self._at_work[host] = one
-                if self.over:
-                    return
-                result = one.run(task_vars=variables)
+                waits = one.is_apart() and not self._seats.has(host)
+            if waits:  # before the time of its task begins
+                return
+            self._at_work[host] = one
+            if self.over:
+                return
+            result = one.run(task_vars=variables)
         except FleetError as exc:
             result = {"failed": True, "changed": False, **exc.located(node=host).as_result()}
         except AnsibleError as exc:

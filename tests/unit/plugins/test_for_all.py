@@ -276,6 +276,24 @@ def test_of_machines_that_need_a_process_each_no_more_are_served_at_once_than_ma
     assert counting.most == most
 
 
+def test_who_waits_for_a_process_holds_up_nobody_who_needs_none(tmp_path: Path) -> None:
+    """Three BMCs of which nothing is heard stand before one that answers, and two of them may have a process."""
+    answered = threading.Event()
+    counting = Counting()
+
+    def verb(params: Mapping[str, Any], ctx: Context) -> Result:
+        if ctx.node == HOSTS[-1]:
+            answered.set()
+            return switched(params, ctx)
+        assert answered.wait(10), "nobody served the one that answers meanwhile"
+        return counting(params, ctx)
+
+    protocols = {host: {"gpufleet_bmc_protocol": "ipmi"} for host in HOSTS[:-1]}
+    found, _door = play(tmp_path, verb, base=Certified, own=protocols, at_once=3)
+    assert [verdict["reason"] for verdict in found["verdicts"].values()] == [""] * len(HOSTS)
+    assert counting.most == 2
+
+
 def test_who_is_told_to_end_lets_those_at_work_give_back_what_they_have(tmp_path: Path) -> None:
     """A session that one of them has open would stay at its BMC."""
 
