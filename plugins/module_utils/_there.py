@@ -97,11 +97,50 @@ class Order:
     by_input: bool = False
 
 
+class Clock:
+    """The login host's own, asked once: by it a command that comes there long after it was sent is not begun. Whoever
+    sent it may have given up by then, and others go on."""
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+        #: What it showed when it was asked, and ours from before that.
+        self._told: tuple[int, float] | None = None
+
+    @property
+    def known(self) -> bool:
+        return self._told is not None
+
+    def hear(self, told: str, asked: float) -> None:
+        """:param told: what ``date +%s`` has printed. :param asked: our own time from before."""
+        if not (told.isascii() and told.isdigit()):
+            raise BadAnswer("the login host tells no time", address=self._address, seen=short(told))
+        self._told = (int(told), asked)
+
+    def forget(self) -> None:
+        self._told = None
+
+    def in_time(self) -> Check:
+        """What is true there for a while from now on."""
+        shown, asked = self._told or (0, 0.0)
+        until = int(shown + time.monotonic() - asked + WAY_SECONDS)
+        return Check(f'[ "$(date +%s)" -le {until} ]', self._late)
+
+    def _late(self, _printed: str) -> FleetError:
+        self.forget()
+        return Unreachable(
+            "nothing was sent: the command came to the login host too late",
+            address=self._address,
+            wanted=f"{WAY_SECONDS:g} s at most from here to there",
+            do="run again; look at the clock of that host where this goes on",
+        )
+
+
 class There:
     """:param address: what messages say, with the host in it."""
 
     def __init__(self, host: str, address: str, peer: Peer) -> None:
         self.host, self.address, self.peer = host, address, peer
+        self.clock = Clock(address)
         self._ask: ways.Ask | None = None
         self._answered = False
 

@@ -18,13 +18,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _there as there
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
-    BadAnswer,
-    ConfigError,
-    FleetError,
-    Unreachable,
-)
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import short
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, FleetError, Unreachable
 
 OPTION = "provisioner_login_host"
 SETTING = f"gpufleet_{OPTION}"
@@ -65,8 +59,7 @@ class LoginHost:
         self.host, self.local = host, local
         self.address = f"{host}:{local}"
         self._there = there.There(host, self.address, _PEER)
-        #: Its clock when it was asked, and ours from before that; and where its locks are.
-        self._clock: tuple[int, float] | None = None
+        #: Where its locks are.
         self._folder = ""
 
     def found(self, places: Sequence[str]) -> str:
@@ -75,9 +68,8 @@ class LoginHost:
         argv = ["/bin/sh", "-c", _FIND, FOLDER, *places]
         told = self._there.run(there.Order(argv, there.WAY_SECONDS, by_input=True)).out
         now, folder, found = (*told.split("\n"), "", "")[:3]
-        if not now.isdigit() or found not in ("", *places):
-            raise BadAnswer("the login host tells no time", address=self.address, seen=short(told))
-        self._clock, self._folder = (int(now), asked), folder
+        self._there.clock.hear(now if found in ("", *places) else told, asked)
+        self._folder = folder
         return found
 
     def run(self, argv: Sequence[str], *, timeout: float, env: Mapping[str, str], stdin: str, turn: str) -> there.Ended:
@@ -92,15 +84,13 @@ class LoginHost:
         return there.Ended(code, done.out, done.err)
 
     def _checks(self, turn: str) -> Sequence[there.Check]:
-        if self._clock is None:
+        if not self._there.clock.known:
             self.found(())
-        clock, asked = self._clock or (0, 0.0)
         if not self._folder:
             raise self._not_own()
-        until = int(clock + time.monotonic() - asked + there.WAY_SECONDS)
         lock = shlex.quote(f"{self._folder}/{turn}")
         return (
-            there.Check(f'[ "$(date +%s)" -le {until} ]', self._late),
+            self._there.clock.in_time(),
             there.Check("command -v flock >/dev/null", self._no_flock),
             # A shell that cannot open what it is told to by exec ends at once, and says nothing.
             there.Check(f"( : >>{lock} ) 2>/dev/null", self._no_lock),
@@ -108,21 +98,12 @@ class LoginHost:
         )
 
     def _no_lock(self, _printed: str) -> FleetError:
-        self._clock = None
+        self._there.clock.forget()
         return ConfigError(
             "nothing was sent: the lock on the login host, by which one command writes at a time, cannot be opened",
             address=self.address,
             wanted=f"a file in {self._folder} that its user can write to",
             do="run again if that folder was removed, which makes it anew; else look for a full disk there (df, df -i)",
-        )
-
-    def _late(self, _printed: str) -> FleetError:
-        self._clock = None
-        return Unreachable(
-            "nothing was sent: the command came to the login host too late",
-            address=self.address,
-            wanted=f"{there.WAY_SECONDS:g} s at most from here to there",
-            do="run again; look at the clock of that host where this goes on",
         )
 
     def _no_flock(self, _printed: str) -> FleetError:

@@ -23,6 +23,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     Unsupported,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.registry import open_scheduler
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.slurm.there import _asks
 from contract.scheduler import test_doors as doors
 from contract.scheduler.verbs import RUN, TOKEN, node, verdict, wait
 
@@ -100,6 +101,35 @@ def test_a_reason_is_one_word_there_whatever_stands_in_it(login: Login, slurm: A
     node(login, NODE, "held", why=why)
     assert slurm.show(NODE)["Reason"] == f"gpufleet:{RUN}:{why}"
     assert not [name for name in "abcd" if (tmp_path / name).exists()]
+
+
+def test_a_write_that_comes_late_is_not_run(login: Login, slurm: Any, tmp_path: Path) -> None:
+    """Its session hung for a minute: whoever sent it may have given up, and others go on. A look may come late."""
+    tools, hung = tmp_path / "tools", tmp_path / "hung"
+    tools.mkdir()
+    (tools / "date").write_text(f'#!/bin/sh\necho $(($(/bin/date "$@") + $(cat {hung})))\n', encoding="ascii")
+    (tools / "date").chmod(0o755)
+    login.env["PATH"] = f"{tools}:{login.env['PATH']}"
+
+    def opens(host: str) -> Optional[ways.Ask]:
+        return ask if host == HOST else None
+
+    def ask(line: str, reads: str, seconds: float) -> tuple[str, str]:
+        writes = " scontrol update " in line
+        hung.write_text("60" if writes else "0", encoding="ascii")
+        return login.ask(line, reads, seconds)
+
+    ways.led_by(opens)
+    with pytest.raises(Unreachable, match="nothing was sent: the command came to the login host too late"):
+        node(login, NODE, "held")
+    assert "DRAIN" not in slurm.state(NODE) and any(" scontrol update " in line for line in login.asked)
+
+
+def test_what_is_not_known_to_ask_is_a_write() -> None:
+    asks = (("squeue", "-h"), ("scontrol", "--all", "-o", "show", "node", "a"), ("scontrol", "token"))
+    writes = (("scontrol", "update", "NodeName=a", "Reason=show"), ("sbatch", "-p", "show"), ("scancel", "7"))
+    assert all(_asks(program, argv) for program, *argv in asks)
+    assert not any(_asks(program, argv) for program, *argv in writes)
 
 
 def test_an_unknown_node_is_absent_and_a_refusal_is_one(login: Login, slurm: Any) -> None:

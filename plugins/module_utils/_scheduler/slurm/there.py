@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import shlex
 import subprocess
+import time
 from collections.abc import Sequence
 from functools import cached_property
 
@@ -23,6 +24,9 @@ _SETTLED = (
     ' case $v in {kept}) ;; {hiding}) unset "$v";; esac; done;'
     " export LC_ALL=C SLURM_TIME_FORMAT=standard{conf}; "
 )
+#: Words of scontrol and sacctmgr that change nothing.
+_ASKING = frozenset({"show", "token"})
+_WHO = ("sh", "-c", "id -u; id -un")
 
 
 class There:
@@ -41,9 +45,13 @@ class There:
         self._there = there.There(host, self.address, PEER)
 
     def run(self, program: str, *argv: str) -> subprocess.CompletedProcess[str]:
-        """As the command ended by its own word; a shell there reads each of its words as one."""
+        """As the command ended by its own word; a shell there reads each of its words as one.
+
+        One that writes is not begun there later than some seconds after it was sent.
+        """
         words = [program, *argv]
-        done = self._there.run(there.Order(words, self._seconds, settles=self._settles, checks=self._checks))
+        checks = self._checks if _asks(program, argv) else (*self._checks, self._in_time())
+        done = self._there.run(there.Order(words, self._seconds, settles=self._settles, checks=checks))
         if done.code == _NOT_FOUND:
             raise ConfigError(
                 f"the command {program} is not to be found on the login host",
@@ -52,6 +60,12 @@ class There:
                 do=f"name a host with Slurm's commands in the PATH of its login in {SETTING}",
             )
         return subprocess.CompletedProcess([program], done.code, done.out, done.err)
+
+    def _in_time(self) -> there.Check:
+        clock, asked = self._there.clock, time.monotonic()
+        if not clock.known:
+            clock.hear(self._there.run(there.Order(["date", "+%s"], there.WAY_SECONDS)).out.strip(), asked)
+        return clock.in_time()
 
     def _no_conf(self, _printed: str) -> ConfigError:
         return ConfigError(
@@ -63,7 +77,14 @@ class There:
     @cached_property
     def identity(self) -> tuple[int, str]:
         """Number and name of the user that the commands run as."""
-        told = self.run("sh", "-c", "id -u; id -un").stdout.split()
+        told = self.run(*_WHO).stdout.split()
         if len(told) != 2 or not told[0].isdigit():
             raise BadAnswer("the login host tells no user", address=self.address, seen=short(" ".join(told)))
         return int(told[0]), told[1]
+
+
+def _asks(program: str, argv: Sequence[str]) -> bool:
+    """Does it change nothing? Whatever is not known to ask alone is a write."""
+    if program in ("scontrol", "sacctmgr"):
+        return not _ASKING.isdisjoint(argv)
+    return program == "squeue" or (program, *argv) == _WHO
