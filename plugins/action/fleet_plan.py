@@ -34,6 +34,7 @@ from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _wave_me
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _wave_window as window
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._door import display
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._heard import heard
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._services import fleet
 
 _BESIDE = "its domains have no room beside the others of this wave: run it again for this one"
 #: What to do where waves were broken off.
@@ -65,10 +66,13 @@ class ActionModule(FleetStatus):
         heard(self)
         every = self._vars.get("ansible_play_hosts_all") or [self._host]
         self._hosts = known_hosts(params["hosts"], every)
-        self._fleet = in_order([*known_hosts(params["fleet"], self._whole()), *self._hosts])
+        # What others take out of service counts, whatever the play is limited to.
+        self._whole = fleet(self._vars, self.host_var) or self._hosts
+        self._fleet = in_order([*known_hosts(params["fleet"], self._whole), *self._hosts])
         unknown = [host for host in self._fleet if host not in self._vars["hostvars"]]
         if unknown:
             raise ConfigError(f"no such host in the inventory: {', '.join(unknown)}", do="correct hosts or fleet")
+        self._services = frozenset(self._fleet).difference(self._whole)
         self._one_ledger()
         result = _STATES[params["state"]](self)
         result["lines"] = [masked(line, self._secrets) for line in result["lines"]]
@@ -79,12 +83,8 @@ class ActionModule(FleetStatus):
             result["ansible_stats"] = shown.artifact(halted, broken_off=result["broken_off"])
         return {"changed": False, "events": [], **result}
 
-    def _whole(self) -> list[str]:
-        """All hosts of the inventory: what others take out of service counts, whatever the play is limited to."""
-        return list((self._vars.get("groups") or {}).get("all") or self._hosts)
-
     def _one_ledger(self) -> None:
-        groups, unread = self._by_ledger(self._fleet)
+        groups, unread = self._by_ledger([host for host in self._fleet if host not in self._services])
         if len(groups) > 1:
             raise ConfigError(
                 "a plan is over one ledger, and these hosts have several",
@@ -171,7 +171,8 @@ class ActionModule(FleetStatus):
     def _count(self, waves: Collection[begun.Event]) -> None:
         """Who is out of service, with those whom another run is about to take."""
         self._taken = self._promises(waves)
-        self._own = wave_members.members(self._nodes, self._seen, self._taken, self._limits, self._domain)
+        nodes = {host: one for host, one in self._nodes.items() if host not in self._services}
+        self._own = wave_members.members(nodes, self._seen, self._taken, self._limits, self._domain)
         others = elsewhere.members(self._others, self._taken, self._limits)
         self._members = elsewhere.beside(self._own, others)
         self._out_elsewhere = sorted(one.host for one in others if one.out)
@@ -338,7 +339,7 @@ class ActionModule(FleetStatus):
         hosts = [host for host in self._hosts if host in ids and due(stands.get(ids[host]), reason)]
         if not set(ids) & set(self._hosts):
             raise ConfigError("the ledger knows none of these hosts", do="correct gpufleet_ledger_url, or the limit")
-        whole = set(self._whole()) <= set(self._hosts)
+        whole = set(self._whole) <= set(self._hosts)
         said = {"by": self._params["by"], "reason": reason, "whole": whole, **more}
         told = f"{len(hosts)} of {len(self._hosts)} nodes {name} by {said['by']}" + (f": {reason}" if reason else "")
         events = [self._event(host, name, said) for host in hosts]

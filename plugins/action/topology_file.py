@@ -14,6 +14,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.spec
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _places as places
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._door import VerbAction
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._heard import heard
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._services import fleet
 
 
 class ActionModule(VerbAction):
@@ -34,8 +35,7 @@ class ActionModule(VerbAction):
         return {**params, "topologies": [places.filled(one, planned) for one in given]}
 
     def _planned(self, params: dict[str, Any]) -> dict[str, places.Host]:
-        every = list((self._vars.get("groups") or {}).get("all") or [self._host])
-        hosts = in_order(known_hosts(params["hosts"], every))
+        hosts = in_order(known_hosts(params["hosts"], fleet(self._vars, self.host_var) or [self._host]))
         unknown = [host for host in hosts if host not in self._vars["hostvars"]]
         if unknown:
             raise ConfigError(f"no such host in the inventory: {', '.join(unknown)}", do="correct hosts")

@@ -34,6 +34,18 @@ def among(hosts: Iterable[str], variable: Variable) -> dict[str, ConfigError]:
     return {**{host: _grouped(host) for host in hosts if _in_group(variable, host)}, **found}
 
 
+def fleet(seen: Mapping[str, Any], variable: Variable) -> list[str]:
+    """All hosts of the inventory but those, whatever the play is limited to; empty where nobody tells of one.
+
+    :param seen: the variables of a task.
+    """
+    groups = seen.get("groups") or {}
+    services = frozenset(groups.get(GROUP) or ())
+    hosts = [host for host in groups.get("all") or () if host not in services]
+    named = among(hosts, variable)
+    return [host for host in hosts if host not in named]
+
+
 def demand_node(spec: Mapping[str, Any], variable: Callable[[str], Any], host: str) -> None:
     """Before a verb that goes to a machine's BMC, or to its record at a provisioner.
 

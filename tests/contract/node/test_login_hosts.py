@@ -10,7 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
+from ansible_collections.gpufleet.baremetal.tests.contract.node.in_service import Nodes, in_service
 from ansible_collections.gpufleet.baremetal.tests.contract.node.test_fleet_status import HISTORY, Fleet, status
+from contract.node.test_fleet_plan import asked, recorded
+from contract.node.test_topology import seen_at, slurm
 
 pytestmark = pytest.mark.slow
 
@@ -58,3 +62,45 @@ def test_no_verb_goes_to_a_login_hosts_bmc_or_record(fleet: Fleet) -> None:
         told = json.dumps(fleet.play({**task, "ignore_errors": True}))
         assert "in the group gpufleet_services, and no node" in told, (task, told)
     assert fleet.count() == before
+
+
+def of_services(nodes: Nodes) -> tuple[str, str]:
+    """mn1 is in the inventory to be reached there, and in the group that every playbook leaves out."""
+    told = {"all": {"children": {"gpufleet_services": {"hosts": {"mn1": {}}}}}}
+    (nodes.folder / "services.yml").write_text(yaml.safe_dump(told), encoding="utf-8")
+    return "-i", "services.yml"
+
+
+def test_a_service_host_is_no_node_of_a_fleet_that_is_out(tmp_path: Path) -> None:
+    """By its group, and where others name it alone: then it is told that it is none, and counts for nothing."""
+    plan = {"budgets": {"fleet": 1}}
+    with in_service(tmp_path, 3) as nodes:
+        (told,) = asked(nodes, plan, flags=of_services(nodes))
+        assert (told["out"], told["waves"][0]) == ([], ["gpu001"]) and told["budgets"][0]["nodes"] == 3, told
+        nodes.hosts["login1"] = {}
+        nodes.shared["gpufleet_provisioner_login_host"] = "login1"
+        (told,) = asked(nodes, plan)
+        assert (told["out"], told["waves"][0]) == ([], ["gpu001"]) and told["budgets"][0]["nodes"] == 3, told
+        assert "and no node" in told["left"]["login1"]
+
+
+def test_a_pause_of_the_whole_fleet_is_one_beside_service_hosts(tmp_path: Path) -> None:
+    """Whoever comes to the fleet later is paused with it."""
+    with in_service(tmp_path, 3) as nodes:
+        flags, late = of_services(nodes), nodes.hosts.pop("gpu003")
+        nodes.book("waves", *flags, "-e", "waves=pause", "-e", '{"waves_why": "cooling"}', ok=True)
+        assert [told["whole"] for _what, _host, told in recorded(nodes)] == [True, True]
+        nodes.hosts["gpu003"] = late
+        (told,) = asked(nodes, {"budgets": {"fleet": 9}}, flags=flags)
+        assert told["waves"] == [] and "cooling" in told["left"]["gpu003"], told
+
+
+def test_a_service_host_has_no_place_in_a_topology(tmp_path: Path) -> None:
+    with in_service(tmp_path, 3) as nodes:
+        flags = of_services(nodes)
+        slurm(nodes, ["SwitchName=leaf-a1 Level=0 LinkSpeed=1 Nodes=gpu[001-003]"])
+        seen_at(nodes, gpu001="leaf-a1", gpu002="leaf-a1", gpu003="leaf-a1")
+        nodes.book("topology", *flags, ok=True)
+        nodes.book("topology", *flags, "-e", "topology=write", ok=True)
+        written = (tmp_path / "topology.conf").read_text(encoding="utf-8").splitlines()
+        assert written[1:] == ["SwitchName=leaf-a1 Nodes=gpu[001-003]"]
