@@ -14,6 +14,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.newest_hold import newest_holds
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.served import NEVER_SERVED
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.strangers import since_retired
@@ -58,7 +59,7 @@ def others(ledger: Ledger, known: Collection[str]) -> list[Other]:
     serving = [node for node, state in states.items() if state["name"] not in NEVER_SERVED]
     if not serving:
         return []
-    holds = ledger.latest(serving, "hold")
+    holds = newest_holds(ledger, serving)
     names = {str(row["node_id"]): str(row["name"]) for row in ledger._many(_NAMES, "nodes", serving, {})}
     found = [Other(node, names[node], int(states[node]["id"]), _out(states[node], holds.get(node))) for node in serving]
     return with_places(ledger, found)

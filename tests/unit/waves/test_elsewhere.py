@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._moment import Moment
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._waves import budget, elsewhere, plan
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._waves.budget import FLEET, Limit, Member
@@ -46,6 +47,16 @@ def test_who_served_once_counts_and_is_out_by_the_ledger(tmp_path: Path, events:
         found = elsewhere.others(ledger, [here])
         assert [(one.name, one.out) for one in found] == ([] if out is None else [("gpu002", out)])
         assert elsewhere.others(ledger, [here, there]) == []
+
+
+def test_a_hold_is_not_lifted_by_a_look_from_before_it(tmp_path: Path) -> None:
+    with Ledger(f"sqlite:///{tmp_path}/ledger.sqlite") as ledger:
+        node = ledger.identify("gpu001", aliases=[("serial", "S1")])
+        [begun, _taken] = ledger.append("r", [(node, state("admitted")), (node, TAKEN)])
+        ledger.append("late", [(node, Event("hold", "released", Moment(begun).as_data()))])
+        assert [one.out for one in elsewhere.others(ledger, [])] == [True]
+        ledger.append("since", [(node, Event("hold", "released", ledger.moment().as_data()))])
+        assert [one.out for one in elsewhere.others(ledger, [])] == [False]
 
 
 def fleet(size: int, **domains: str) -> list[Member]:
