@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -79,6 +80,41 @@ def test_a_quarantined_node_is_marked_at_its_provisioner_until_it_is_admitted_ag
     asked = len(maas_site.server.asked)
     nodes.plays(play(JOIN), "--limit", "gpu001", "--start-at-task", LIFT, ok=True)
     assert len(maas_site.server.asked) == asked, "of one that is marked no more nobody is asked"
+
+
+def test_one_worker_marks_all_nodes_that_failed_together(maas_site: Any, nodes: Nodes) -> None:
+    """It has both at work: the provisioner answers no write before there is one for the other."""
+    both = threading.Barrier(2)
+
+    def together(asked: Any) -> None:
+        if asked.is_write and len(met) < 2:
+            met.append(both.wait(timeout=20))
+
+    met: list[int] = []
+    maas_site.server.intercept = together
+    nodes.settings["ANSIBLE_FORKS"] = "1"
+    try:
+        nodes.plays(play(QUARANTINE), ok=True)
+    finally:
+        maas_site.server.intercept = None
+    assert sorted(met) == [0, 1], nodes.output[-3000:]
+
+
+def test_a_node_that_was_given_back_meanwhile_is_not_marked_with_the_next_that_fails(
+    maas_site: Any, nodes: Nodes
+) -> None:
+    first = {"when": "inventory_hostname == 'gpu001'"}
+    given_back = [
+        {"ansible.builtin.set_fact": {"given_back": True}, **first},
+        {
+            "gpufleet.baremetal.provisioner_node": {"batch": True, "after": ["given_back"], "state": "readmitted"},
+            "run_once": True,
+        },
+    ]
+    fails_later = {**QUARANTINE, "when": "given_back is not defined"}
+    nodes.plays([*play({**QUARANTINE, **first}), *play(*given_back, fails_later)], ok=True)
+    assert maas_site.machine("gpu001").description == "" and not maas_site.machine("gpu001").locked
+    assert maas_site.machine("gpu002").locked
 
 
 def test_the_ledger_knows_before_the_provisioner_and_no_work_comes_before_the_mark_is_gone(
