@@ -13,6 +13,8 @@ source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
 html_theme = "furo"
 html_title = "gpufleet.baremetal"
 html_copy_source = False
+# Quotes are shown as they stand: they may be ones that a reader types.
+smartquotes = False
 # What a page links to is linked as GitHub does it.
 myst_heading_anchors = 6
 # A block of a language that Pygments has no lexer for is shown as text.

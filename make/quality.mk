@@ -35,6 +35,7 @@ tree: setup-$(MAIN)
 lint-ansible: tree
 	cd $(TREE) && $(TOOLS) ansible-lint --profile production --strict --offline
 
+# Of the linters make test leaves out this one alone: docs-site finds the same, and more.
 lint-docs: tree
 	cd $(TREE) && $(TOOLS) antsibull-docs lint-collection-docs --plugin-docs --skip-rstcheck .
 

@@ -7,17 +7,14 @@ MINORS_2.19 := 11 12 13
 MINORS_2.21 := 12 13 14
 MINORS_rack := 11 12 13
 MINORS_eda := 11 12 13
-MINORS_docs := 11 12 13
 GIVEN_2.19 := $(PYTHON311)
 GIVEN_2.21 := $(PYTHON312)
 GIVEN_rack := $(PYTHON311)
 GIVEN_eda := $(PYTHON311)
-GIVEN_docs := $(PYTHON311)
 LOCK_2.19 := requirements/test-2.19.lock
 LOCK_2.21 := requirements/test-2.21.lock
 LOCK_rack := requirements/rack.lock
 LOCK_eda := requirements/eda.lock
-LOCK_docs := requirements/docs.lock
 
 define NO_PYTHON
 no Python 3.$(firstword $(MINORS_$*)) or newer found for '$*'.
@@ -28,7 +25,7 @@ no Python 3.$(firstword $(MINORS_$*)) or newer found for '$*'.
 endef
 export NO_PYTHON
 
-.PHONY: setup setup-link setup-system setup-awx lock $(addprefix setup-,2.19 2.21 rack eda docs)
+.PHONY: setup setup-link setup-system setup-awx lock $(addprefix setup-,2.19 2.21 rack eda)
 setup: setup-link setup-system $(addprefix setup-,$(PAIRS)) setup-rack setup-eda setup-awx ## Virtual environments from the lock files, and Debian packages (root)
 
 setup-link:
@@ -38,7 +35,7 @@ setup-link:
 setup-system:
 	@python3 make/system_packages.py requirements/system.txt
 
-setup-2.19 setup-2.21 setup-rack setup-eda setup-docs: setup-%: setup-link
+setup-2.19 setup-2.21 setup-rack setup-eda: setup-%: setup-link
 	@python='$(GIVEN_$*)'; \
 	[ -n "$$python" ] || python=$$(make/find-python.sh $(MINORS_$*)) || { printf '%s\n' "$$NO_PYTHON" >&2; exit 1; }; \
 	make/venv.sh build/venv/$* $(LOCK_$*) "$$python"
@@ -48,10 +45,10 @@ setup-awx: setup-$(MAIN)
 	@$(VENV)/bin/python make/others_collections.py requirements/bench.lock $(BUILD)/awx/collections awx.awx
 
 # Newest versions that the .in files allow, written down exactly. Environments are made anew, so nothing old stays.
-lock: ## Renew the lock files (LOCKS="2.19 2.21 rack eda docs")
-	@for name in $(or $(LOCKS),2.19 2.21 rack eda docs); do $(MAKE) lock-$$name || exit 1; done
+lock: ## Renew the lock files (LOCKS="2.19 2.21 rack eda")
+	@for name in $(or $(LOCKS),2.19 2.21 rack eda); do $(MAKE) lock-$$name || exit 1; done
 
-lock-2.19 lock-2.21 lock-rack lock-eda lock-docs: lock-%:
+lock-2.19 lock-2.21 lock-rack lock-eda: lock-%:
 	@python='$(GIVEN_$*)'; \
 	[ -n "$$python" ] || python=$$(make/find-python.sh $(MINORS_$*)) || { printf '%s\n' "$$NO_PYTHON" >&2; exit 1; }; \
 	in=$(LOCK_$*); in=$${in%.lock}.in; new=build/venv/.new-$*; \

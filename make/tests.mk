@@ -23,13 +23,13 @@ FAST_JOBS ?= 2
 FIRST := setup-system setup-$(MAIN) setup-awx
 OTHERS := $(filter-out $(MAIN),$(PAIRS))
 RACK_LANE := setup-rack rack-up test-rack e2e rack-down molecule
-BESIDE := $(OTHERS:%=setup-%) lint-ruff lint-mypy lint-yaml lint-shell lint-ansible lint-docs lint-changelog lint-licences \
+BESIDE := $(OTHERS:%=setup-%) lint-ruff lint-mypy lint-yaml lint-shell lint-ansible docs-site lint-changelog lint-licences \
 	units-$(MAIN) artifact importer
 EITHER := $(OTHERS:%=sanity-%) $(PAIRS:%=plain-units-%) $(OTHERS:%=units-%) sanity-$(MAIN)
 
 test: ## Everything, with a closing table (PAIR=2.19 for that ansible-core alone)
 	@rm -rf build/junit && mkdir -p build/junit
-	@MAAS=true LINTERS=once exec python3 make/steps.py --main $(MAIN) --pairs "$(PAIRS)" --first "$(FIRST)" --lane "$(RACK_LANE)" --either "$(EITHER)" $(BESIDE)
+	@MAAS=true LINTERS=once THEME=basic exec python3 make/steps.py --main $(MAIN) --pairs "$(PAIRS)" --first "$(FIRST)" --lane "$(RACK_LANE)" --either "$(EITHER)" $(BESIDE)
 
 test-fast: setup-link setup-$(MAIN) ## Before each commit: ruff, mypy, yamllint, unit and contract tests (2 minutes)
 	@mkdir -p build/junit

@@ -2,7 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""The site: where a link of a page leads to there, and which lead nowhere. Sphinx itself runs in make docs-site."""
+"""The site: where a link of a page leads to there, and which lead nowhere. Sphinx itself runs in make docs-site,
+as a step of make test."""
 
 from __future__ import annotations
 
