@@ -19,11 +19,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from suite import playbook
+import listed
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 RACK = Path(os.environ.get("GPUFLEET_RACK_DIR") or "/var/lib/gpufleet-rack")
-BIN = Path(sys.executable).parent
 NODES = ("gpu001", "gpu002", "gpu003", "gpu004")
 LIMIT_SECONDS = 420
 DECLARED = "2026.11.1"  # the image that the inventory declares
@@ -90,7 +89,7 @@ def play(name: str, *args: str, inventory: str = "inventory", kill: str = "", en
         return started(name, *args, inventory=inventory, kill=kill, env=env).end()
     begun = time.monotonic()
     argv, settings, _label = _asked(name, args, inventory, "", env, "")
-    done = playbook.run(argv[1:], env=settings, cwd=CHECKOUT, timeout=LIMIT_SECONDS)
+    done = listed.run(argv[1:], settings, CHECKOUT, LIMIT_SECONDS)
     return _ended(done.returncode, done.stderr + done.stdout, begun, settings)
 
 
@@ -148,7 +147,7 @@ def _asked(
     callbacks = ["gpufleet.baremetal.host_tasks", "every_result", *(["kill_at"] if kill else [])]
     settings = {
         **clean_env(),
-        "PATH": f"{BIN}:{os.environ['PATH']}",
+        "PATH": listed.path(),
         "ANSIBLE_COLLECTIONS_PATH": str(CHECKOUT / "build" / "collections"),
         "ANSIBLE_HOME": str(CHECKOUT / "build" / "home-e2e"),
         "ANSIBLE_CALLBACK_PLUGINS": str(Path(__file__).parent / "callback_plugins"),
@@ -162,7 +161,7 @@ def _asked(
         **(env or {}),
     }
     play_of_it = name if name.endswith(".yml") else f"gpufleet.baremetal.{name}"
-    return [str(BIN / "ansible-playbook"), play_of_it, "-i", str(RACK / inventory), *args], settings, label
+    return [str(listed.program("ansible-playbook")), play_of_it, "-i", str(RACK / inventory), *args], settings, label
 
 
 def verbs(
@@ -197,10 +196,10 @@ def verbs_on(
 
 def adhoc(host: str, module: str, args: dict[str, Any], *more: str, inventory: str = "inventory") -> dict[str, Any]:
     """One verb called directly; its result."""
-    argv = [str(BIN / "ansible"), host, "-i", str(RACK / inventory), "-m", f"gpufleet.baremetal.{module}"]
+    argv = [str(listed.program("ansible")), host, "-i", str(RACK / inventory), "-m", f"gpufleet.baremetal.{module}"]
     settings = {
         **clean_env(),
-        "PATH": f"{BIN}:{os.environ['PATH']}",
+        "PATH": listed.path(),
         "ANSIBLE_COLLECTIONS_PATH": str(CHECKOUT / "build" / "collections"),
         "ANSIBLE_HOME": str(CHECKOUT / "build" / "home-e2e"),
         "ANSIBLE_LOAD_CALLBACK_PLUGINS": "true",

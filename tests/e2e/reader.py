@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import csv
 import io
-import os
 import shlex
 import shutil
 import subprocess
@@ -20,10 +19,10 @@ from pathlib import Path
 from typing import Any
 
 import lab
+import listed
 import yaml
 from contract.docs.blocks import ON_THE_RACK, README, blocks
 from contract.docs.declared import artifact
-from suite import playbook
 
 FLEET, SERVERS, _IRONIC, ALL, _EXPORT, COMMANDS = range(3, 9)
 #: Columns of the README's list by what the rack's own list calls them.
@@ -58,7 +57,7 @@ class Reader:
     def _installs(self, _artifact: str) -> None:
         """By the README's own command."""
         line = blocks(README)[2].commands.splitlines()[0]
-        env = _readers_own({**lab.clean_env(), **self._env, "PATH": f"{lab.BIN}:{os.environ['PATH']}"})
+        env = _readers_own({**lab.clean_env(), **self._env, "PATH": listed.path()})
         told = subprocess.run(shlex.split(line), cwd=self.folder, env=env, capture_output=True, text=True, check=False)
         assert told.returncode == 0 and "was installed successfully" in told.stdout, told.stdout + told.stderr
 
@@ -79,7 +78,7 @@ class Reader:
         assert words[0] == _TYPED.strip(), line
         own = {**self._env, **(env or {})}
         _argv, settings, _label = lab._asked(words[1].rpartition(".")[2], (), "inventory", "", own, "")
-        done = playbook.run(words[1:], env=_readers_own(settings), cwd=self.folder, timeout=lab.LIMIT_SECONDS)
+        done = listed.run(words[1:], _readers_own(settings), self.folder, lab.LIMIT_SECONDS)
         return lab._ended(done.returncode, done.stderr + done.stdout, begun, settings)
 
 

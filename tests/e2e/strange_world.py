@@ -18,6 +18,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import lab
+import listed
 import yaml
 
 #: The inventory as a colleague has it.
@@ -56,7 +57,7 @@ def mistaken_inventory() -> None:
 
 def _as_listed() -> dict[str, dict[str, object]]:
     """The variables of each host, without what holds for all, as the rack's own inventory has them."""
-    argv = [str(lab.BIN / "ansible-inventory"), "-i", str(lab.RACK / "inventory" / "rack.fleet.yml"), "--list"]
+    argv = [str(listed.program("ansible-inventory")), "-i", str(lab.RACK / "inventory" / "rack.fleet.yml"), "--list"]
     paths = {"ANSIBLE_COLLECTIONS_PATH": str(lab.CHECKOUT / "build" / "collections")}
     paths["ANSIBLE_HOME"] = str(lab.CHECKOUT / "build" / "home-e2e")
     environment = {**lab.clean_env(), **paths}

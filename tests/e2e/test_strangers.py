@@ -10,7 +10,6 @@ past the provisioner, and with a job in a partition that Slurm hides.
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import subprocess
 import threading
@@ -19,6 +18,7 @@ from typing import Any
 
 import counts
 import lab
+import listed
 import pytest
 
 OTHER = "GFRACK9999"
@@ -240,7 +240,7 @@ def without_rights(tmp_path: Path) -> dict[str, str]:
         command = tmp_path / name
         command.write_text(AS_NOBODY, encoding="utf-8")
         command.chmod(0o755)
-    return {"PATH": f"{tmp_path}:{lab.BIN}:{os.environ['PATH']}"}
+    return {"PATH": f"{tmp_path}:{listed.path()}"}
 
 
 def shown(env: dict[str, str], *options: str) -> str:

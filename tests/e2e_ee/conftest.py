@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__).parent
-# The rack as the end-to-end tests see it, and what reads the environment's lists.
-for folder in (HERE.parents[1] / "make", HERE.parent / "e2e", HERE):
+# The rack as the end-to-end tests see it
+for folder in (HERE.parent / "e2e", HERE):
     sys.path.insert(0, str(folder))
 
 

@@ -19,9 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import debian
 import lab
-from execution_environment import system_packages
+from suite import debian
 from suite.container import Container
 
 EE = Path(os.environ.get("GPUFLEET_EE_DIR") or lab.CHECKOUT / "build" / "ee")
@@ -60,7 +59,7 @@ class Environment:
         hidden = folder / "hidden"
         for one in (hidden, self._runner / "env"):
             one.mkdir(parents=True)
-        debian.link_programs(folder / "programs", system_packages(EE))
+        debian.link_programs(folder / "programs", debian.listed(EE / "bindep.txt"))
         # In this order: the environment lies in the checkout that is hidden.
         self._outside = {
             hidden: str(lab.CHECKOUT), EE / "venv": str(EE / "venv"), EE / "collections": COLLECTIONS,

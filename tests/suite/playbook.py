@@ -25,7 +25,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Optional
 
-PROGRAM = Path(sys.executable).with_name("ansible-playbook")
+#: Whose ansible-core runs, where a test has no environment of its own.
+PYTHON = Path(sys.executable)
+
+
+def _program(python: Path) -> Path:
+    return python.with_name("ansible-playbook")
+
+
+PROGRAM = _program(PYTHON)
 SERVER = Path(__file__).with_name("playbook_server.py")
 #: What Python and ansible-core read at their start. PATH is none of it: a program is looked for when it is called, and
 #: many a test has one in a folder of its own.
@@ -63,10 +71,10 @@ BEGUN = 300
 class Starter:
     """One process that has imported ansible-core, and forks."""
 
-    def __init__(self, environment: Mapping[str, str]) -> None:
+    def __init__(self, environment: Mapping[str, str], python: Path) -> None:
         self._here, there = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with there:
-            argv = [sys.executable, str(SERVER), str(there.fileno()), str(PROGRAM)]
+            argv = [str(python), str(SERVER), str(there.fileno()), str(_program(python))]
             self._process = subprocess.Popen(
                 argv, env=dict(environment), pass_fds=[there.fileno()], stdin=subprocess.DEVNULL
             )
@@ -113,14 +121,15 @@ class Starter:
 _starters: dict[str, Starter] = {}
 
 
-def _starter(environment: Mapping[str, str]) -> Starter:
-    key = json.dumps(sorted(environment.items()))
+def _starter(environment: Mapping[str, str], python: Path) -> Starter:
+    key = json.dumps([str(python), *sorted(environment.items())])
     if key in _starters and _starters[key].ended():
         _starters.pop(key).close()
     starter = _starters.pop(key, None)
     while starter is None and len(_starters) >= MOST:
         _starters.pop(next(iter(_starters))).close()
-    _starters[key] = starter or Starter(environment)  # the last: the first is the one that nobody has asked for longest
+    # The last: the first is the one that nobody has asked for longest.
+    _starters[key] = starter or Starter(environment, python)
     return _starters[key]
 
 
@@ -143,8 +152,11 @@ def run(
     env: Mapping[str, str],
     cwd: Optional[Path] = None,
     timeout: float = 600,
+    python: Path = PYTHON,
 ) -> subprocess.CompletedProcess[str]:
     """As subprocess.run() of ansible-playbook with these arguments does it, with its output captured as text.
+
+    :param python: of the environment whose program it is.
 
     ANSIBLE_HOME is settled by the import. A test that has a folder for temporary files says so by ANSIBLE_LOCAL_TEMP.
     """
@@ -153,9 +165,9 @@ def run(
     again = sorted(OF_A_RUN & {*env})
     asked = {"argv": list(argv), "cwd": str(cwd or Path.cwd()), "env": env, "again": again}
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-        status = _starter(lasting).run(asked, [out.fileno(), err.fileno()], timeout)
+        status = _starter(lasting, python).run(asked, [out.fileno(), err.fileno()], timeout)
         texts = []
         for file in (out, err):
             file.seek(0)
             texts.append(file.read().decode())
-    return subprocess.CompletedProcess([str(PROGRAM), *argv], status, *texts)
+    return subprocess.CompletedProcess([str(_program(python)), *argv], status, *texts)

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -13,6 +14,12 @@ _FIELDS = ("Package", "Essential", "Priority", "Pre-Depends", "Depends", "Provid
 _FORMAT = "\t".join(f"${{{name}}}" for name in _FIELDS) + "\n"
 _PLACES = (Path("/usr/bin"), Path("/usr/sbin"))
 _LISTED = ("/bin/", "/sbin/", "/usr/bin/", "/usr/sbin/")
+
+
+def listed(bindep: Path) -> list[str]:
+    """What bindep reads in its list for this system."""
+    argv = [str(Path(sys.executable).with_name("bindep")), "-l", "newline", "-f", str(bindep)]
+    return subprocess.run(argv, capture_output=True, text=True, check=True).stdout.split()
 
 
 def link_programs(folder: Path, asked: Iterable[str]) -> None:
