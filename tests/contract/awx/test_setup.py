@@ -126,11 +126,11 @@ def test_an_image_goes_to_the_canaries_then_to_a_person_then_to_the_fleet(made: 
     assert canaries["job_slice_count"] == 1, "a slice without a canary would fail, and nobody be asked"
     rollout = made.named("workflow_job_templates", "GPU roll out an image")
     assert not rollout["ask_limit_on_launch"]
-    # What is approved is one image: no second one is read in meanwhile, and each job is told its version.
+    # What is approved is one image: no second one is read in meanwhile, and each job is told its version and digest.
     assert not rollout["allow_simultaneous"]
     assert made.named("workflow_job_templates", "GPU recycle a node")["allow_simultaneous"]
-    [version] = rollout["survey_spec"]["spec"]
-    assert version["variable"] == "rollout_version" and version["required"]
+    asked = {one["variable"]: one["required"] for one in rollout["survey_spec"]["spec"]}
+    assert asked == {"rollout_version": True, "rollout_sha256": True}
 
     def after(name: str, how: str) -> list[str]:
         numbers = made.store.list_of("workflow_job_template_nodes", found[name]["id"], how)
@@ -168,7 +168,7 @@ def test_each_asks_for_a_limit_and_what_needs_one_begins_with_no_host(made: AwxS
 
 
 ROLLOUT, CANARY = "GPU roll out an image", "GPU day 2 of named nodes"
-VERSION = {"extra_vars": {"rollout_version": "2026.11.2"}}
+VERSION = {"extra_vars": {"rollout_version": "2026.11.2", "rollout_sha256": "0123456789ab"}}
 
 
 def launched(awx: AwxServer, workflow: str, **said: Any) -> list[tuple[str, str]]:

@@ -147,23 +147,28 @@ def test_an_image_that_could_not_be_told_from_others_is_rolled_out_to_nobody(tmp
 
 
 @pytest.mark.parametrize("waves", [True, False])
-def test_what_was_approved_is_one_version_and_the_next_one_begins_nothing(tmp_path: Path, waves: bool) -> None:
+def test_what_was_approved_is_one_image_and_the_next_one_begins_nothing(tmp_path: Path, waves: bool) -> None:
     """Neither the fleet's job nor that of the canaries, which knows no waves."""
     with in_service(tmp_path, 3) as nodes:
-        nodes.hosts["gpu002"]["gpufleet_image"] = {**IMAGE, "version": "2026.11.3"}
+        digest = "0123456789abcdef" * 4
+        nodes.shared["gpufleet_image"] = {**IMAGE, "sha256": f"sha256:{digest.upper()}"}
+        nodes.hosts["gpu002"]["gpufleet_image"] = {**IMAGE, "version": "2026.11.3", "sha256": digest}
 
-        def of(version: str, *flags: str, ok: bool) -> str:
-            said = ("-e", json.dumps({"rollout_version": version}), *flags)
+        def of(version: str, sha256: str, *flags: str, ok: bool) -> str:
+            said = ("-e", json.dumps({"rollout_version": version, "rollout_sha256": sha256}), *flags)
             if waves:
                 return rollout(nodes, *given(budgets={"fleet": 3}), *said, ok=ok)
-            nodes.shared["gpufleet_image"] = IMAGE
             return nodes.plays(without_images(), "-e", "day2_recycle_all=true", *said, ok=ok)
 
-        told = of("2026.11.2", ok=False)
-        assert "another one is declared for gpu002 2026.11.3." in told and taken(nodes) == [], told
-        of("2026.11.2", "--limit", "!gpu002", ok=True)
+        told = of("2026.11.2", "", ok=False)
+        assert f"another one is declared for gpu002 2026.11.3 {digest}." in told and taken(nodes) == [], told
+        # Other bytes under the version that was approved, as where an image was built once more.
+        nodes.hosts["gpu002"]["gpufleet_image"].update(version="2026.11.2", sha256="f" * 64)
+        told = of("2026.11.2", digest[:12], ok=False)
+        assert f"another one is declared for gpu002 2026.11.2 {'f' * 64}." in told and taken(nodes) == [], told
+        of("2026.11.2", digest[:12], "--limit", "!gpu002", ok=True)
         # Who is asked for no version, as an empty answer of AWX has it, is held to none.
-        of("", "--limit", "gpu002", ok=True)
+        of("", "", "--limit", "gpu002", ok=True)
         assert taken(nodes) == list(nodes.hosts)
 
 
