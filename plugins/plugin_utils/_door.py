@@ -115,7 +115,7 @@ class VerbAction(Shipping):
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         super().run(tmp, task_vars)
         self._vars: dict[str, Any] = task_vars or {}
-        ways.led_by(partial(opened, self, self._vars))
+        ways.led_by(partial(opened, self, self._vars, self.peers()))
         self._host = str(self._vars.get("inventory_hostname", "localhost"))
         self._ledger: Ledger | None = None
         self._ids: dict[str, str] = {}

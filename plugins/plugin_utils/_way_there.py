@@ -8,9 +8,13 @@ By the connection that a task of that host's own would have: its variables, the 
 
 from __future__ import annotations
 
+import threading
+import time
+from dataclasses import dataclass, field
 from typing import Any
 
 from ansible.plugins.action import ActionBase
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._together import Peers
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ways import Ask
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._looks import Looks
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._variables import ONE_AT_A_TIME
@@ -19,21 +23,39 @@ from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._variables impo
 _FIRST_SECONDS = 60.0
 
 
-def opened(action: ActionBase, variables: dict[str, Any], host: str) -> Ask | None:
+@dataclass
+class _FirstLook:
+    """Of all that go to this host from one task."""
+
+    reached: bool = False
+    problem: str = ""
+    #: When it ended: who has waited for it need not look again.
+    ended: float = 0.0
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def in_the_way(self, looks: Looks, host: str) -> str:
+        """What is not to be shown hides what was in the way as well: that is told of a look that shows nothing."""
+        came = time.monotonic()
+        with self.lock:
+            if not self.reached and self.ended < came:
+                _told, self.problem = looks.ask({host: ":"})[host]
+                self.reached, self.ended = not self.problem, time.monotonic()
+            return "" if self.reached else self.problem
+
+
+def opened(action: ActionBase, variables: dict[str, Any], peers: Peers | None, host: str) -> Ask | None:
+    """:param peers: what those have in common that go there at once; each has a connection of its own."""
     if host not in (variables.get("hostvars") or {}):
         return None
     looks = Looks(action, variables, timeout=_FIRST_SECONDS, threads=1)
-    reached: list[str] = []
+    first = peers.one(("way", host), _FirstLook) if peers else _FirstLook()
 
     def ask(line: str, reads: str, seconds: float) -> tuple[str, str]:
         with ONE_AT_A_TIME:
             looks.once(host)
-        if not reached:
-            # What is not to be shown hides what was in the way as well: that is told of a look that shows nothing.
-            _told, problem = looks.ask({host: ":"})[host]
-            if problem:
-                return "", problem
-            reached.append(host)
+        problem = first.in_the_way(looks, host)
+        if problem:
+            return "", problem
         return looks.ask({host: line}, timeout=seconds, reads=reads, no_log=True)[host]
 
     return ask

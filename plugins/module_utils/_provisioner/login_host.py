@@ -13,12 +13,15 @@ from __future__ import annotations
 
 import re
 import shlex
+import threading
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _there as there
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, FleetError, Unreachable
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._together import Peers
 
 OPTION = "provisioner_login_host"
 SETTING = f"gpufleet_{OPTION}"
@@ -52,24 +55,48 @@ class Busy(Unreachable):
     of_peer = False
 
 
-class LoginHost:
-    """:param local: how the driver calls its provisioner on that host itself."""
+@dataclass
+class Known:
+    """What that host has told of itself, for all that go there from one task."""
 
-    def __init__(self, host: str, local: str) -> None:
+    clock: there.Clock | None = None
+    #: Where its locks are.
+    folder: str = ""
+    #: Which of these places is a program; one that is nowhere may be installed meanwhile.
+    programs: dict[tuple[str, ...], str] = field(default_factory=dict)
+    #: One asks at a time, and those that have waited for it know the answer.
+    lock: threading.RLock = field(default_factory=threading.RLock)
+
+
+class LoginHost:
+    """:param local: how the driver calls its provisioner on that host itself.
+    :param known: what others have heard from there."""
+
+    def __init__(self, host: str, local: str, known: Known | None = None) -> None:
         self.host, self.local = host, local
         self.address = f"{host}:{local}"
         self._there = there.There(host, self.address, _PEER)
-        #: Where its locks are.
-        self._folder = ""
+        self._known = known or Known()
+        with self._known.lock:
+            if self._known.clock is None:
+                self._known.clock = self._there.clock
+            self._there.clock = self._known.clock
 
     def found(self, places: Sequence[str]) -> str:
         """The first of these that is a program there that its user may run; empty where none is."""
+        with self._known.lock:
+            key = tuple(places)
+            if not self._known.programs.get(key):
+                self._known.programs[key] = self._look(places)
+            return self._known.programs[key]
+
+    def _look(self, places: Sequence[str]) -> str:
         asked = time.monotonic()
         argv = ["/bin/sh", "-c", _FIND, FOLDER, *places]
         told = self._there.run(there.Order(argv, there.WAY_SECONDS, by_input=True)).out
         now, folder, found = (*told.split("\n"), "", "")[:3]
         self._there.clock.hear(now if found in ("", *places) else told, asked)
-        self._folder = folder
+        self._known.folder = folder
         return found
 
     def run(self, argv: Sequence[str], *, timeout: float, env: Mapping[str, str], stdin: str, turn: str) -> there.Ended:
@@ -84,11 +111,12 @@ class LoginHost:
         return there.Ended(code, done.out, done.err)
 
     def _checks(self, turn: str) -> Sequence[there.Check]:
-        if not self._there.clock.known:
-            self.found(())
-        if not self._folder:
+        with self._known.lock:
+            if not self._there.clock.known:
+                self._look(())
+        if not self._known.folder:
             raise self._not_own()
-        lock = shlex.quote(f"{self._folder}/{turn}")
+        lock = shlex.quote(f"{self._known.folder}/{turn}")
         return (
             self._there.clock.in_time(),
             there.Check("command -v flock >/dev/null", self._no_flock),
@@ -102,7 +130,7 @@ class LoginHost:
         return ConfigError(
             "nothing was sent: the lock on the login host, by which one command writes at a time, cannot be opened",
             address=self.address,
-            wanted=f"a file in {self._folder} that its user can write to",
+            wanted=f"a file in {self._known.folder} that its user can write to",
             do="run again if that folder was removed, which makes it anew; else look for a full disk there (df, df -i)",
         )
 
@@ -126,7 +154,12 @@ class LoginHost:
         return Busy("an earlier command has not ended on the login host", address=self.address, seen=whose)
 
 
-def led_to(params: Mapping[str, Any], local: str) -> LoginHost | None:
-    """The host that these options name; None where the commands run on this machine."""
+def led_to(params: Mapping[str, Any], local: str, peers: Peers | None) -> LoginHost | None:
+    """The host that these options name; None where the commands run on this machine.
+
+    :param peers: what those have in common that go there at once.
+    """
     host = str(params.get(OPTION) or "")
-    return LoginHost(host, local) if host else None
+    if not host:
+        return None
+    return LoginHost(host, local, peers.one((OPTION, host), Known) if peers else None)

@@ -169,6 +169,8 @@ class Site:
             "ansible_host": "127.0.0.250", "gpufleet_serial": "SN0001", "gpufleet_boot_mac": "52:54:00:00:00:01",
             "gpufleet_ledger_url": f"sqlite:///{self.ledger}", **node,
         }  # fmt: skip
+        #: More nodes, for tasks that serve several.
+        self.others: dict[str, dict[str, Any]] = {}
         self.jump = {**ssh, "ansible_python_interpreter": str(python), "ansible_remote_tmp": str(self.remote)}
         self.output = ""
         self.environment: dict[str, str] = {}
@@ -189,8 +191,9 @@ class Site:
             },
             "check_mode": False, "diff": False, "no_log": True, "delegate_to": "localhost",
         }  # fmt: skip
-        book = [{"hosts": self.name, "gather_facts": False, "strategy": "linear", "tasks": [*asked, keep]}]
-        hosts = {"all": {"hosts": {self.name: self.node, "jump": self.jump}}}
+        nodes = {self.name: self.node, **self.others}
+        book = [{"hosts": list(nodes), "gather_facts": False, "strategy": "linear", "tasks": [*asked, keep]}]
+        hosts = {"all": {"hosts": {**nodes, "jump": self.jump}}}
         (self.folder / "book.yml").write_text(yaml.safe_dump(book))
         (self.folder / "hosts.yml").write_text(yaml.safe_dump(hosts))
         (self.folder / "nothing.pem").touch()

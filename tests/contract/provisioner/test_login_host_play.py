@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from calls import lead
 from sites import BMC_PASSWORD
 from xcat_commands.site import COMMANDS, XcatSite
 
@@ -93,6 +94,22 @@ def test_a_node_is_entered_over_that_connection_and_its_password_is_seen_nowhere
 def test_a_check_writes_nothing_over_there(play: Play, started: Any) -> None:
     [told] = play.run(task("ready"), here=True, check=True)
     assert told["changed"] and not started(XcatSite).faults.writes
+
+
+def test_a_task_for_all_goes_there_as_often_as_one_for_one_node(play: Play, started: Any) -> None:
+    """A look whether that host is there, one for its clock and the command, and one for all records."""
+    xcat = started(XcatSite)
+    nodes = [play.options, *(xcat.new() for _number in range(7))]
+    for options in nodes:
+        lead(options, "ready")
+        own = {key: options[key] for key in ("boot_mac", "serial", "bmc_address")}
+        variables = {f"gpufleet_{key}": value for key, value in {**own, "provisioner_id": options["name"]}.items()}
+        play.others[options["name"]] = {**play.node, **variables, "its_driver": dict(XcatSite.extras)}
+    play.node = play.others.pop(play.options["name"])
+    batch = {"batch": True, "state": "enrolled", "each": {"driver": "its_driver"}}
+    [told] = play.run({"gpufleet.baremetal.provisioner_node": batch, "run_once": True}, here=True, check=True)
+    assert len(told["verdicts"]) == 8 and all(one["ok"] for one in told["verdicts"].values()), told
+    assert play.output.count("SSH: EXEC") == 3, play.output[-3000:]
 
 
 def test_hosts_that_are_wrong_or_dead_are_told_and_a_task_that_is_delegated_refused(play: Play, started: Any) -> None:

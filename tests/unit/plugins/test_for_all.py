@@ -264,6 +264,7 @@ def test_nodes_that_are_written_to_one_by_one_do_not_wait_for_a_thousand(told: d
 def test_few_wait_for_the_turn_of_a_provisioner_that_is_written_to_one_by_one(provisioner: str, number: int) -> None:
     told = {"provisioner": provisioner}
     assert provisioner_node.ActionModule.at_once(lambda name: told.get(name, "")) == number
+    assert provisioner_node.ActionModule.at_once(lambda name: told.get(name, ""), check_mode=True) == 32
 
 
 @pytest.mark.parametrize("protocol, most", [("ipmi", 2), ("redfish", 4)])

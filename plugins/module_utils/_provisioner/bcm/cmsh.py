@@ -33,7 +33,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     Unreachable,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut, short
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import command, login_host
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import command, login_host, together
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.bcm import record
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.bcm.record import Record
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import Driver, mac
@@ -83,7 +83,7 @@ class Cmsh:
                 seen=self.path,
                 do="correct gpufleet_provisioner_url",
             )
-        driver.login_host = login_host.led_to(params, self.path)
+        driver.login_host = login_host.led_to(params, self.path, driver.ctx.peers)
         self.address = driver.login_host.address if driver.login_host else self.path
         self._is_there = False
 
@@ -95,7 +95,6 @@ class Cmsh:
         if not self._is_there:
             raise ConfigError(
                 f"BCM's cmsh is not on {command.machine(self._driver)}",
-                node=self._driver.ctx.node,
                 address=self.address,
                 do="name BCM's head node in gpufleet_provisioner_login_host, and its cmsh in gpufleet_provisioner_url;"
                 " or run the task there (delegate_to); an inventory is read where the commands are",
@@ -132,10 +131,14 @@ class Cmsh:
 
     def nodes(self, names: Sequence[str]) -> dict[str, Record]:
         """These nodes' records; those that it does not know are left out."""
-        found: dict[str, Record] = {}
-        for block in blocks(names):
-            found.update(self._nodes(block))
-        return found
+
+        def of_all(every: Iterable[str]) -> dict[str, Record]:
+            found: dict[str, Record] = {}
+            for block in blocks(every):
+                found.update(self._nodes(block))
+            return found
+
+        return together.of_each(self._driver, "nodes", dict.fromkeys(names), of_all)
 
     def _nodes(self, names: Sequence[str]) -> dict[str, Record]:
         """A list with an unknown node may be answered for none of them: which are known another list tells then."""
@@ -143,7 +146,7 @@ class Cmsh:
         missing = [name for name in names if name not in found]
         if not missing:
             return found
-        known = self.cards()
+        known = self._cards()
         left = [name for name in missing if name in known]
         if not left:
             return found
@@ -182,6 +185,9 @@ class Cmsh:
 
     def cards(self) -> dict[str, str]:
         """Every physical node, and the card that it boots by; empty where BCM has not seen it yet."""
+        return together.same(self._driver, "cards", self._cards)
+
+    def _cards(self) -> dict[str, str]:
         answer, told = self._values("device foreach -t physicalnode", "hostname", ["mac"], BLOCK)
         found = told.get("mac")
         if found is None or not all(map(record.is_mac, found.values())):
@@ -222,6 +228,9 @@ class Cmsh:
 
     def objects(self, mode: str, *properties: str) -> dict[str, Record]:
         """All software images, or all categories, with these properties."""
+        return together.same(self._driver, f"{mode} {properties}", lambda: self._objects(mode, *properties))
+
+    def _objects(self, mode: str, *properties: str) -> dict[str, Record]:
         answer, told = self._values(f"{mode} foreach *", "name", properties, BLOCK)
         names = set(next(iter(told.values()), ()))
         if not told or any(set(one) != names for one in told.values()):

@@ -224,7 +224,7 @@ class BcmDriver(BcmReader):
         passed_on = self.needs.passed_on(node.raw, image.named)
         own = record.own_parameters(node.raw, passed_on)
         base = " ".join(passed_on[0].split()) if own is None else own
-        note = record.note(image, node.raw, self.log.mark(), record.digest(base) if own is None else "")
+        note = record.note(image, node.raw, self.end_of_log(), record.digest(base) if own is None else "")
         mark = deployment.marked(image.deploy_id) if image.deploy_id else ""
         return {
             record.WORDS: record.said(node.raw, note=note),
@@ -248,7 +248,7 @@ class BcmDriver(BcmReader):
     def _left(self, order: str, raw: Entry) -> Entry:
         """By what it is told later whether anybody has deployed it since."""
         seen, image = raw.get("status") or "down", raw.get("softwareimage", "")
-        return {"order": order, "seen": seen, "image": image, "log": self.log.mark()}
+        return {"order": order, "seen": seen, "image": image, "log": self.end_of_log()}
 
 
 _MAKE: Mapping[str, Callable[[BcmDriver, NodeState, Wanted], Entry]] = {

@@ -16,7 +16,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     WrongMachine,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import short
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import many
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import many, together
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.bcm import install_log, record, tables
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.bcm.cmsh import Cmsh
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.bcm.needs import Needs
@@ -109,8 +109,12 @@ class BcmReader(Driver):
             for name, note in notes.items()
             if (tables.is_ours(found[name], note) and not note.get("done")) or tables.is_left(note)
         }
-        log = self.log.since(due)
+        log = together.of_each(self, "log", due, self.log.since) if due else {}
         return {name: state(name, raw, log.get(name)) for name, raw in found.items()}
+
+    def end_of_log(self) -> str:
+        """Where the installer's log ends, to be noted with an order."""
+        return together.same(self, "end of the log", self.log.mark)
 
     def serials(self, node: NodeState, *, ask: bool) -> Mapping[str, str]:
         told = record.words(node.raw).serial

@@ -26,7 +26,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     WrongMachine,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import command, login_host
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import command, login_host, together
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import Driver
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.pxe.record import Record
 
@@ -41,7 +41,7 @@ class Cli:
     def __init__(self, params: Mapping[str, Any], driver: Driver) -> None:
         require(params, "provisioner_url", node=driver.ctx.node)
         self._path = str(params["provisioner_url"])
-        driver.login_host = login_host.led_to(params, self._path)
+        driver.login_host = login_host.led_to(params, self._path, driver.ctx.peers)
         self.address = driver.login_host.address if driver.login_host else self._path
         self._driver = driver
         self._is_there = False
@@ -49,7 +49,12 @@ class Cli:
         self.ahead = 0.0
 
     def nodes(self, names: Sequence[str] = ()) -> dict[str, Record]:
-        return self._asked(["list", *names])
+        found, self.ahead = together.same(self._driver, f"list {names}", lambda: self._listed(names))
+        return found
+
+    def _listed(self, names: Sequence[str]) -> tuple[dict[str, Record], float]:
+        """And how far the clock there was ahead, which each of those that asked has to know."""
+        return self._asked(["list", *names]), self.ahead
 
     def write(
         self, host: str, verb: str, name: str, version: int, body: Any = None, *, saying: str, hard: bool = False

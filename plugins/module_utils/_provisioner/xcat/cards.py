@@ -82,7 +82,7 @@ class Cards:
             if value:
                 # An ip may be several, and the node that has one of them lists it alone, or among others.
                 asked = filter(None, map(str.strip, value.split(",")))
-                told = self._cli.having(attribute, f"({'|'.join(map(_in_any_case, (*asked, witness[1])))})")
+                told = self._cli.having(attribute, list(map(_in_any_case, (*asked, witness[1]))))
                 if witness[0] not in told:
                     return self._cli.nodes([])
                 found.update(told)

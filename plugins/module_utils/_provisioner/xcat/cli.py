@@ -17,10 +17,11 @@ What is known of them (2.18, measured unless said otherwise), and why the code i
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Callable, TypeVar
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import require
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
@@ -32,9 +33,11 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     Unreachable,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut, short
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import command, login_host
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import command, login_host, together
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import Driver
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.xcat import record
+
+T = TypeVar("T")
 
 #: Nodes a command: their names are one word of it, of which a system takes 128 kB.
 BLOCK = 1000
@@ -70,6 +73,8 @@ class Cli:
 
     #: Whether the BMC's password, as it is sent, may be written into xCAT's logs.
     logs_secrets = False
+    #: Is who asks told by the machine on which the commands run, so that one may ask for others?
+    asks_for_others = True
 
     def __init__(self, params: Mapping[str, Any], driver: Driver) -> None:
         require(params, "provisioner_url", node=driver.ctx.node)
@@ -84,7 +89,7 @@ class Cli:
                 do="correct gpufleet_provisioner_url",
             )
         self._paths: dict[str, str] = {}
-        driver.login_host = login_host.led_to(params, self._root)
+        driver.login_host = login_host.led_to(params, self._root, driver.ctx.peers)
         server = os.environ.get("XCATHOST") or ""
         here = f"{self._root} ({server})" if server else self._root
         self.address = driver.login_host.address if driver.login_host else here
@@ -121,7 +126,6 @@ class Cli:
         if not self._paths[name]:
             raise ConfigError(
                 f"xCAT's command {name} is not on {command.machine(self._driver)}",
-                node=self._driver.ctx.node,
                 address=self.address,
                 wanted=" or ".join(places),
                 do="name xCAT's management node, or where its client is installed, in gpufleet_provisioner_login_host,"
@@ -132,6 +136,14 @@ class Cli:
 
     # -- reading -----------------------------------------------------------------------------------------------
 
+    def _of_all(self, what: str, ask: Callable[[], T]) -> T:
+        return together.same(self._driver, what, ask) if self.asks_for_others else ask()
+
+    def _of_each(self, what: str, names: Sequence[str], read: Callable[[Iterable[str]], dict[str, T]]) -> dict[str, T]:
+        if not self.asks_for_others:
+            return read(names)
+        return together.of_each(self._driver, what, dict.fromkeys(names), read)
+
     def nodes(self, names: Sequence[str], *more: str) -> dict[str, dict[str, str]]:
         """These nodes' attributes; those that it does not know are left out.
 
@@ -140,7 +152,7 @@ class Cli:
         :raises ConfigError: where the record of one of them cannot be read.
         """
         if not names:
-            return self._read("node", (), ALONE)
+            return self._of_all("cards", lambda: self._read("node", (), ALONE))
         found, wrong = self.read(names, *more)
         for why in wrong.values():
             raise why
@@ -173,11 +185,18 @@ class Cli:
 
     def read(self, names: Sequence[str], *more: str) -> tuple[dict[str, dict[str, str]], dict[str, FleetError]]:
         """As :meth:`nodes`, and beside it whose records cannot be read, and why."""
-        found: dict[str, dict[str, str]] = {}
-        wrong: dict[str, FleetError] = {}
-        for block in blocks(names):
-            self._apart(block, (*record.ATTRIBUTES, *more), found, wrong)
-        return found, wrong
+        asked = (*record.ATTRIBUTES, *more)
+
+        def of_all(every: Iterable[str]) -> dict[str, dict[str, str] | FleetError]:
+            found: dict[str, dict[str, str]] = {}
+            wrong: dict[str, FleetError] = {}
+            for block in blocks(list(every)):
+                self._apart(block, asked, found, wrong)
+            return {**found, **wrong}
+
+        told = self._of_each(f"nodes {more}", names, of_all)
+        wrong = {name: one for name, one in told.items() if isinstance(one, FleetError)}
+        return {name: one for name, one in told.items() if not isinstance(one, FleetError)}, wrong
 
     def _apart(
         self,
@@ -203,20 +222,24 @@ class Cli:
         self._apart(names[:half], asked, found, wrong)
         self._apart(names[half:], asked, found, wrong)
 
-    def having(self, attribute: str, pattern: str) -> dict[str, dict[str, str]]:
-        """Of those nodes whose attribute matches what xCAT is told of all."""
-        return self._read("node", (), ALONE, "-w", f"{attribute}=~{pattern}")
+    def having(self, attribute: str, patterns: Sequence[str]) -> dict[str, dict[str, str]]:
+        """Of those nodes whose attribute matches one of these, and perhaps of others, what xCAT is told of all."""
+
+        def of_block(block: Sequence[str]) -> dict[str, dict[str, str]]:
+            return self._read("node", (), ALONE, "-w", f"{attribute}=~({'|'.join(block)})")
+
+        told = self._of_each(attribute, patterns, lambda every: dict.fromkeys(every, _by_blocks(every, of_block)))
+        return {name: one for found in told.values() for name, one in found.items()}
 
     def image(self, name: str) -> dict[str, str] | None:
         """An osimage; None where xCAT has none of that name."""
-        return self._read("osimage", [name], ("provmethod", "osvers", "osarch", "profile")).get(name)
+        asked = ("provmethod", "osvers", "osarch", "profile")
+        return self._of_all(f"osimage {name}", lambda: self._read("osimage", [name], asked)).get(name)
 
     def groups(self, names: Sequence[str]) -> dict[str, dict[str, str]]:
         """What groups say of their nodes; those that it does not know are left out."""
-        found: dict[str, dict[str, str]] = {}
-        for block in blocks(names):
-            found.update(self._read("group", block, ("provmethod", "netboot")))
-        return found
+        of_block = functools.partial(self._read, "group", asked=("provmethod", "netboot"))
+        return self._of_each("groups", names, lambda every: _by_blocks(every, of_block))
 
     def _read(self, kind: str, names: Sequence[str], asked: Sequence[str], *where: str) -> dict[str, dict[str, str]]:
         """:raises BadAnswer: unless each that was asked for is told, or told to be unknown."""
@@ -293,7 +316,7 @@ class Cli:
     def _looked_up(self, name: str, address: str) -> str:
         """On the management node itself. From another machine nobody asks its resolver: xCAT's client runs wherever its
         commands find the management node in their environment, here or on the login host."""
-        server = command.run(self._driver, ["printenv", "XCATHOST"])
+        server = together.once(self._driver, "XCATHOST", lambda: command.run(self._driver, ["printenv", "XCATHOST"]))
         if server.out.strip() or server.code not in (0, 1):  # 1: it is not set
             return ""
         answer = command.run(self._driver, ["getent", "hosts", name])
@@ -332,6 +355,10 @@ def blocks(names: Sequence[str]) -> Iterator[list[str]]:
         size += len(name) + 1
     if block:
         yield block
+
+
+def _by_blocks(names: Iterable[str], read: Callable[[Sequence[str]], dict[str, T]]) -> dict[str, T]:
+    return {name: one for block in blocks(list(names)) for name, one in read(block).items()}
 
 
 def lines(text: str, names: Iterable[str]) -> list[tuple[str, str]]:

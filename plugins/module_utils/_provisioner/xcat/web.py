@@ -72,6 +72,7 @@ class Web(cli.Cli):
     """Below the address of the service."""
 
     logs_secrets = True
+    asks_for_others = False
 
     def __init__(self, params: Mapping[str, Any], driver: Driver) -> None:
         if _MISSING:
