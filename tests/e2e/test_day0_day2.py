@@ -18,7 +18,7 @@ import subprocess
 import counts
 import lab
 import pytest
-from contract.docs.blocks import ON_THE_RACK, RACK, README
+from contract.docs.blocks import BROKEN, ON_THE_RACK, RACK, README, WEEK
 from first_day import FirstDay, first_day
 from reader import COMMANDS, commands
 
@@ -166,7 +166,18 @@ def test_u4_readmes_status_and_day2_find_a_healthy_rack_and_touch_nobody(day: Fi
 @pytest.mark.parametrize("page", [page for page in ON_THE_RACK if page[0] != README])
 def test_what_a_how_to_prints_for_the_first_day_is_what_was_typed(page: tuple[str, int]) -> None:
     """Or is typed below, when a node has broken."""
-    assert set(commands(*page)) <= {*commands(README, COMMANDS), *commands(RACK, 5)}
+    typed = [(README, COMMANDS), (RACK, 5), (BROKEN, 1), *((WEEK, number) for number in range(3))]
+    assert set(commands(*page)) <= {line for one in typed for line in commands(*one)}
+
+
+def test_u9_what_the_first_week_prints_goes_well_and_touches_nobody_who_serves(day: FirstDay) -> None:
+    before = counters()
+    here = {line for number in range(3) for line in commands(WEEK, number)} - set(commands(README, COMMANDS))
+    ended = {line: day.reader.types(line) for line in sorted(here)}
+    assert {line: run.rc for line, run in ended.items()} == dict.fromkeys(here, 0), "".join(map(str, ended.values()))
+    [told] = [run.output for line, run in ended.items() if "history" in line]
+    assert "gpu001" in told and "admitted" in told, told
+    assert counters() == before
 
 
 @pytest.fixture(scope="module")
@@ -310,8 +321,9 @@ def test_u7_passports_become_files_that_verify_by_themselves(renewed: lab.Run) -
     assert told["valid"] and not told["machine_checked"]
 
 
-def test_x3_a_node_that_answers_nobody_in_its_renewal_is_one_for_day_2(renewed: lab.Run) -> None:
-    """Each further renewal would end at it, and day 2 leaves alone what a renewal goes on with."""
+def test_x3_a_node_that_answers_nobody_in_its_renewal_is_one_for_day_2(renewed: lab.Run, day: FirstDay) -> None:
+    """Each further renewal would end at it, and day 2 leaves alone what a renewal goes on with. It is run
+    as the how-to on a quarantined node prints it."""
     lab.play("passports", "--limit", "gpu003", "-e", RENEW, kill="end:Prove that the declared image runs")
     assert "DRAIN" in lab.node_state("gpu003")["state"]
     lab.kill_sshd("gpu003", "slurmd")
@@ -319,6 +331,7 @@ def test_x3_a_node_that_answers_nobody_in_its_renewal_is_one_for_day_2(renewed: 
     run = lab.play("passports", "--limit", "gpu003", "-e", RENEW)
     assert run.rc == 2 and "quarantined: The node does not answer over SSH" in run.output, run.tail()
     assert "DRAIN" in lab.node_state("gpu003")["state"]
-    again = lab.play("day2_recycle", "--limit", "gpu003")
+    [day2] = commands(BROKEN, 1)
+    again = day.reader.types(day2)
     assert again.rc == 0, again.tail()
     assert lab.node_state("gpu003") == {"state": "IDLE", "reason": ""}

@@ -12,8 +12,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[3]
 README, RACK, FIRST = "README.md", "docs/how-to/own-rack.md", "docs/how-to/before-the-first-run.md"
+WEEK, UPGRADE, BROKEN = "docs/tutorial/first-week.md", "docs/how-to/upgrade.md", "docs/how-to/quarantined-node.md"
 #: What writes to servers is typed on the built-in rack: tests/e2e/reader.py.
-ON_THE_RACK = [(README, 8), (RACK, 4), (RACK, 5), (FIRST, 0), (FIRST, 2)]
+ON_THE_RACK = [(README, 8), (RACK, 4), (RACK, 5), (FIRST, 0), (FIRST, 2), (UPGRADE, 2), (BROKEN, 1)]
+ON_THE_RACK += [(WEEK, number) for number in range(3)]
 #: What is typed against nodes with an sshd of their own: test_host_keys.py.
 HOST_KEYS = "docs/how-to/host-keys.md"
 WITH_SSHD = [(HOST_KEYS, number) for number in range(4)]
@@ -21,7 +23,7 @@ WITH_SSHD = [(HOST_KEYS, number) for number in range(4)]
 _FENCE = re.compile(r"^( *)```(\w*)$")
 _NOT_RUN = re.compile(r"^<!-- not run: (.+) -->$")
 _INLINE = re.compile(r"`([^`]+)`")
-_FILE = re.compile(r"[\w./]+\.(?:yml|csv)")
+_FILE = re.compile(r"[\w./]+\.(?:yml|csv|cfg)")
 
 
 @dataclass(frozen=True)
@@ -81,5 +83,5 @@ def _blocks(page: str, lines: list[str]) -> Iterator[Block]:
 def _file(told: list[str], language: str) -> str:
     """The last thing that the text before it quotes, if that is a file of this language."""
     quoted = _INLINE.findall(" ".join(told))
-    known = {"yaml", "csv"}
+    known = {"yaml", "csv", "ini"}
     return quoted[-1] if language in known and quoted and _FILE.fullmatch(quoted[-1]) else ""

@@ -25,7 +25,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store i
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.node import seconds
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.passport import digest_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event
-from contract.docs.blocks import ON_THE_RACK, RACK, README, ROOT, WITH_SSHD, Block, blocks, pages
+from contract.docs.blocks import ON_THE_RACK, RACK, README, ROOT, UPGRADE, WITH_SSHD, Block, blocks, pages
 from contract.docs.declared import artifact, environment
 from contract.node.in_service import proven
 from suite.container import Container
@@ -33,20 +33,47 @@ from unit.scheduler import slurm_commands
 
 LEDGER, PASSPORT = "docs/how-to/look-after-the-ledger.md", "docs/how-to/verify-a-passport.md"
 RENEW, FLEET, KEPT = "docs/how-to/renew-passports.md", "docs/how-to/see-the-fleet.md", "docs/how-to/maintenance.md"
-SLOW = "docs/how-to/find-slow-nodes.md"
+SLOW, FOLLOW, AWX = "docs/how-to/find-slow-nodes.md", "docs/how-to/follow-a-run.md", "docs/how-to/use-with-awx.md"
+PORTS, CPUS = "docs/how-to/judge-ports.md", "docs/how-to/judge-cpus-and-memory.md"
+#: What else a reader has: a key for images, a name for commits, and a node's ports and memory controllers, whose files
+#: no other machine's kernel shows.
+HAS = """gpg -q --batch --passphrase '' --quick-generate-key images@example.com ed25519 default never 2>/dev/null
+git config --global user.name Reader && git config --global user.email reader@example.com
+cd /sys && mkdir -p class/infiniband/mlx5_0/ports/1 class/net/eth0 devices/system/edac/mc/mc0 devices/system/cpu
+for name in state phys_state rate link_layer; do echo '4: ACTIVE' >class/infiniband/mlx5_0/ports/1/$name; done
+for name in operstate speed; do echo up >class/net/eth0/$name; done
+echo 0-1 >devices/system/cpu/possible
+"""
 REPLACED, WAVES = "docs/how-to/replaced-hardware.md", "docs/how-to/recycle-in-waves.md"
 #: The first day: what is installed and written down. README's order, with the keys before they are named.
-FIRST_DAY = [(README, 2), (README, 3), (README, 4), (RACK, 0), (README, 6), (README, 7)]
+FIRST_DAY: list[Any] = [
+    *((README, 2), (README, 3), (README, 4), (RACK, 0), (README, 6), (README, 7)),
+    HAS,
+    *((RACK, 1), (AWX, 1), (PORTS, 0), (CPUS, 0)),
+]
 #: Any day after it, when gpu017 is in service. A text of the test's own is what has happened meanwhile.
 ANY_DAY: list[Any] = [
-    *((FLEET, 0), (FLEET, 4), (FLEET, 5), (SLOW, 0), (SLOW, 1), (REPLACED, 0), (RENEW, 0), (RENEW, 2)),
+    *(
+        (FLEET, 0),
+        (FLEET, 1),
+        (FLEET, 4),
+        (FLEET, 5),
+        (FLEET, 6),
+        (SLOW, 0),
+        (SLOW, 1),
+        (REPLACED, 0),
+        (RENEW, 0),
+        (RENEW, 2),
+    ),
     *((WAVES, 1), (WAVES, 4), (WAVES, 7), (WAVES, 8), (WAVES, 9)),
     "cp passports/gpu017.passport.json . && cp /etc/gpufleet/passport_ed25519.pub.pem passport.pub",
-    *((PASSPORT, 0), (PASSPORT, 2), (LEDGER, 0), (LEDGER, 3)),
+    *((PASSPORT, 0), (PASSPORT, 2), (LEDGER, 0), (LEDGER, 3), (UPGRADE, 0)),
     "rm /var/lib/gpufleet/ledger.sqlite*",
-    *((LEDGER, 1), (KEPT, 0), (KEPT, 1)),
+    (LEDGER, 1),
+    "rm /var/lib/gpufleet/ledger.sqlite*",
+    *((UPGRADE, 3), (FOLLOW, 0), (KEPT, 0), (KEPT, 1)),
 ]
-RUN = [*FIRST_DAY, *(step for step in ANY_DAY if not isinstance(step, str))]
+RUN = [step for step in [*FIRST_DAY, *ANY_DAY] if not isinstance(step, str)]
 #: Besides that each ends well: what a reader would look for.
 SHOWS = {
     (README, 2): "gpufleet.baremetal:0.1.0 was installed successfully",
@@ -58,6 +85,10 @@ SHOWS = {
     (RENEW, 2): "gpu017",
     (PASSPORT, 0): '"machine_checked": false',
     (LEDGER, 1): '"done": "restore"',
+    (UPGRADE, 3): '"done": "restore"',
+    (AWX, 1): "The fleet",
+    (PORTS, 0): "mlx5_0/ports/1/rate:4: ACTIVE",
+    (CPUS, 0): "edac/mc/mc0",
     (WAVES, 1): "1 nodes in 1 waves",
     (WAVES, 7): "1 nodes in 1 waves",
     (WAVES, 8): "no wave begins: paused by root",
@@ -179,7 +210,16 @@ def test_what_a_page_prints_works_as_it_is_typed(came_of: dict[Any, tuple[int, s
 @pytest.mark.slow
 @pytest.mark.needs_root
 def test_what_happens_between_the_blocks_happens(came_of: dict[Any, tuple[int, str]]) -> None:
-    assert [came_of[step] for step in ANY_DAY if isinstance(step, str)] == [(0, "")] * 2
+    steps = {step for step in [*FIRST_DAY, *ANY_DAY] if isinstance(step, str)}
+    assert {step: came_of[step] for step in steps} == dict.fromkeys(steps, (0, ""))
+
+
+@pytest.mark.slow
+@pytest.mark.needs_root
+def test_progress_is_shown_in_the_place_of_each_task_once_a_page_has_said_so(
+    came_of: dict[Any, tuple[int, str]],
+) -> None:
+    assert "PLAY RECAP" in came_of[UPGRADE, 3][1] and "PLAY RECAP" not in came_of[KEPT, 0][1], came_of[KEPT, 0][1]
 
 
 @pytest.mark.parametrize("page", pages())
