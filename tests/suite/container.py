@@ -25,6 +25,12 @@ exec chroot root "$@"
 _NAMESPACES = ("--mount", "--uts", "--ipc", "--pid", "--fork", "--kill-child")
 
 
+def skip_on_layers() -> None:
+    kind = subprocess.run(["findmnt", "-n", "-o", "FSTYPE", "/"], capture_output=True, text=True, check=True).stdout
+    if kind.strip() == "overlay":
+        pytest.skip("layers upon layers need a root that is no such thing itself")
+
+
 class Container:
     """A controller with processes, a host name and a home of its own.
 
@@ -33,9 +39,7 @@ class Container:
     """
 
     def __init__(self, name: str, layers: Path, outside: Mapping[Path, str], mark: str = "/.dockerenv") -> None:
-        kind = subprocess.run(["findmnt", "-n", "-o", "FSTYPE", "/"], capture_output=True, text=True, check=True).stdout
-        if kind.strip() == "overlay":
-            pytest.skip("layers upon layers need a root that is no such thing itself")
+        skip_on_layers()
         layers.mkdir(exist_ok=True)
         words = [name, str(layers), mark, " ".join(f"{folder}={place}" for folder, place in outside.items())]
         self._begin = ["unshare", *_NAMESPACES, "sh", "-c", _SCRIPT, "sh", *words]

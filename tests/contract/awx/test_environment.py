@@ -1,7 +1,8 @@
 # Copyright (c) 2026, gpufleet.baremetal contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The execution environment's definition, as ansible-builder takes it. No image is built: that needs a registry."""
+"""The execution environment's definition, as ansible-builder takes it. The image's build is
+played by make ee-image."""
 
 from __future__ import annotations
 
