@@ -2,8 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 
-"""What a page prints is there, also where nobody types it here: playbooks and what they take, verbs and their options,
-and targets of make. So a block that needs a site's own machines does not go wrong unseen when a name changes."""
+"""What a page prints is there, also where nobody types it here: playbooks, roles and what they take, verbs and their
+options, and targets of make. Thus no block that needs a site's own machines goes wrong unseen."""
 
 from __future__ import annotations
 
@@ -22,6 +22,8 @@ from contract.docs.blocks import ROOT, Block, blocks, pages
 OURS = "gpufleet.baremetal."
 MODULES = {path.stem for path in (ROOT / "plugins" / "modules").glob("[a-z]*.py")}
 OF_ROLES = {name for options in ROLES.values() for name in options}
+#: What a variable begins with that a role takes
+OF_A_ROLE = tuple(f"{role}_" for role in ROLES)
 MAKE = "\n".join(path.read_text(encoding="utf-8") for path in [ROOT / "Makefile", *(ROOT / "make").glob("*.mk")])
 #: The driver that make new-driver begins
 NEW = "acme_"
@@ -35,7 +37,9 @@ def unknown(block: Block) -> Iterator[str]:
         for line in block.commands.replace("\\\n", " ").splitlines():
             yield from _of_command(_words(line))
     if block.language == "yaml":
-        yield from _of_tasks(yaml.safe_load(block.text))
+        content = yaml.safe_load(block.text)
+        yield from _of_tasks(content)
+        yield from _of_variables(content if isinstance(content, dict) else {})
 
 
 def _words(line: str) -> list[str]:
@@ -94,6 +98,10 @@ def _of_tasks(content: Any) -> Iterator[str]:
         yield from _of_tasks(inner)
 
 
+def _of_variables(content: dict[str, Any]) -> Iterator[str]:
+    yield from (f"variable {name}" for name in content if name.startswith(OF_A_ROLE) and name not in OF_ROLES)
+
+
 @pytest.mark.parametrize("page", pages())
 def test_whatever_a_page_prints_is_there(page: str) -> None:
     assert [f"{block}: {what}" for block in blocks(page) for what in unknown(block)] == []
@@ -112,6 +120,7 @@ def test_whatever_a_page_prints_is_there(page: str) -> None:
         ("console", "$ make no-such-thing A=b\nmade\n", ["make no-such-thing"]),
         ("yaml", "- hosts: a\n  tasks:\n    - gpufleet.baremetal.bmc_log: {past: 1}\n", ["past of bmc_log"]),
         ("yaml", "gate_more:\n  gpufleet.baremetal.no_gate:\n", ["module no_gate"]),
+        ("yaml", "awx_organisation: Accelerators\n", ["variable awx_organisation"]),
     ],
 )
 def test_what_is_not_there_is_told(language: str, text: str, told: list[str]) -> None:
