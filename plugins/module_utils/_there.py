@@ -141,6 +141,8 @@ class There:
     def __init__(self, host: str, address: str, peer: Peer) -> None:
         self.host, self.address, self.peer = host, address, peer
         self.clock = Clock(address)
+        #: May the last command have begun there?
+        self.begun = False
         self._ask: ways.Ask | None = None
         self._answered = False
 
@@ -155,13 +157,14 @@ class There:
         line, reads = framed(order, mark)
         if self._ask is None:
             self._ask = ways.to(self.host, self.peer.setting)
-        began = time.monotonic()
+        self.begun, began = True, time.monotonic()
         told, problem = self._ask(line, reads, order.seconds + _GRACE + WAY_SECONDS)
         return self._read(order, told, problem, mark, time.monotonic() - began)
 
     def _read(self, order: Order, told: str, problem: str, mark: str, took: float) -> Ended:
         failed = re.search(rf"^{mark}-not-(\d+)$", told, re.MULTILINE)
         if failed:
+            self.begun = False
             raise order.checks[int(failed[1])].why(told[: failed.start()])
         out, _sep, err = told.partition(f"{mark}-out\n")[2].rpartition(f"\n{mark}-err\n")
         ended = re.search(rf"(?:^|\n){mark}-code (\d+)\n\s*{mark}-ended \d+\s*\Z", err)

@@ -140,8 +140,8 @@ def _over_there(
             do=f"look on {host.host} for a command of {driver.name} that hangs, or a program that one has left running"
             " with the turn's file open (descriptor 9); it keeps the others from writing, and is a person's to end",
         ) from exc
-    except (Unreachable, BadAnswer) as exc:
-        driver.unheard = bool(turn) and getattr(exc, "of_peer", True)  # else it was not sent
+    except (Unreachable, BadAnswer):
+        driver.unheard = bool(turn) and host.sent
         raise
     return answer
 

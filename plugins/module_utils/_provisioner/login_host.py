@@ -81,6 +81,8 @@ class LoginHost:
             if self._known.clock is None:
                 self._known.clock = self._there.clock
             self._there.clock = self._known.clock
+        #: May the last command have begun there?
+        self.sent = False
 
     def found(self, places: Sequence[str]) -> str:
         """The first of these that is a program there that its user may run; empty where none is."""
@@ -104,9 +106,13 @@ class LoginHost:
 
         :raises Busy: where another one has it.
         """
+        self.sent = False
         checks = self._checks(turn) if turn else ()
         order = there.Order(argv, timeout, reads=stdin, env=env, checks=checks, by_input=True)
-        done = self._there.run(order)
+        try:
+            done = self._there.run(order)
+        finally:
+            self.sent = self._there.begun
         code = _SIGNALS - done.code if done.code > _SIGNALS else done.code
         return there.Ended(code, done.out, done.err)
 

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Optional
 
 import pytest
+from ansible_collections.gpufleet.baremetal.plugins.module_utils import _there as there
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import NotOurs, Unreachable
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger import turns as rows
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.holder import this_run
@@ -61,18 +63,53 @@ def test_what_was_kept_waiting_over_there_asks_again_before_it_is_sent(
     assert (tmp_path / "sent").exists() != isinstance(line, TakenBack)
 
 
-def test_after_an_answer_that_nobody_heard_other_controllers_wait(xcat: Any, tmp_path: Path) -> None:  # noqa: F811
-    with Ledger(f"sqlite:///{tmp_path}/ledger.sqlite") as ledger:
-        node, run = ledger.identify("gpu001", aliases=[("serial", "S1")]), this_run(os.getpid())
-        names: dict[str, Any] = {"verb": "provisioner_node", "intent": {}, "default_node": "gpu001"}
-        line = LedgerLifeline(lambda: ledger, run, identify=lambda _name: node, **names)
-        ctx = Context(node="gpu001", lifeline=line)
-        with connected(xcat.connection(), ctx) as driver:
-            with turns.turn(driver, ctx, ["gpu001"]), pytest.raises(Unreachable, match="did not end"):
-                commands.run(driver, ["sleep", "60"], timeout=1)
-            [row] = ledger._rows("SELECT * FROM turns")
-            elsewhere = replace(run, host="other#1", run_id="their-run")
-            assert row["expires"] - ledger.now() > 240 and rows.take(ledger, row["peer"], elsewhere)[1]
-            with turns.turn(driver, ctx, ["gpu001"]):  # here the lock over there tells
-                assert commands.run(driver, ["true"]).code == 0
-            assert not rows.take(ledger, row["peer"], elsewhere)[1]
+@pytest.fixture
+def ledger(tmp_path: Path) -> Iterator[Ledger]:
+    with Ledger(f"sqlite:///{tmp_path}/ledger.sqlite") as found:
+        yield found
+
+
+def task(ledger: Ledger) -> Context:
+    node, run = ledger.identify("gpu001", aliases=[("serial", "S1")]), this_run(os.getpid())
+    names: dict[str, Any] = {"verb": "provisioner_node", "intent": {}, "default_node": "gpu001"}
+    line = LedgerLifeline(lambda: ledger, run, identify=lambda _name: node, **names)
+    return Context(node="gpu001", lifeline=line)
+
+
+def is_awaited(ledger: Ledger) -> bool:
+    """By a controller on another machine."""
+    [row] = ledger._rows("SELECT * FROM turns")
+    elsewhere = replace(this_run(os.getpid()), host="other#1", run_id="their-run")
+    return bool(rows.take(ledger, row["peer"], elsewhere)[1])
+
+
+def test_after_an_answer_that_nobody_heard_other_controllers_wait(xcat: Any, ledger: Ledger) -> None:  # noqa: F811
+    ctx = task(ledger)
+    with connected(xcat.connection(), ctx) as driver:
+        with turns.turn(driver, ctx, ["gpu001"]), pytest.raises(Unreachable, match="did not end"):
+            commands.run(driver, ["sleep", "60"], timeout=1)
+        [row] = ledger._rows("SELECT * FROM turns")
+        assert row["expires"] - ledger.now() > 240 and is_awaited(ledger)
+        with turns.turn(driver, ctx, ["gpu001"]):  # here the lock over there tells
+            assert commands.run(driver, ["true"]).code == 0
+        assert not is_awaited(ledger)
+
+
+@pytest.mark.parametrize("how", ["comes late", "cannot be asked first"])
+def test_after_what_was_not_sent_nobody_waits(
+    xcat: Any,  # noqa: F811
+    way: Any,  # noqa: F811
+    ledger: Ledger,
+    monkeypatch: pytest.MonkeyPatch,
+    how: str,
+) -> None:
+    ctx = task(ledger)
+    with connected(xcat.connection(), ctx) as driver:
+        if how == "comes late":
+            driver.login_host.found(())
+            monkeypatch.setattr(there, "WAY_SECONDS", -5.0)
+        else:
+            way.away = "ssh: connect to host mn1 port 22: No route to host"
+        with turns.turn(driver, ctx, ["gpu001"]), pytest.raises(Unreachable, match="too late|cannot be reached"):
+            commands.run(driver, ["true"])
+    assert not is_awaited(ledger)
