@@ -7,18 +7,19 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
-from typing import Any
+from typing import Any, Optional
 
 import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, Refused, TrustError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import image as images
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
+from calls import Killed, Line
 from warewulf_server.server import image as an_image
 from warewulf_server.wwctl import RELOAD
 
 
-def bring(site: Any, image: dict[str, Any], **more: Any) -> dict[str, Any]:
-    ctx = Context(node="gpu001")
+def bring(site: Any, image: dict[str, Any], line: Optional[Line] = None, **more: Any) -> dict[str, Any]:
+    ctx = Context(node="gpu001", lifeline=line)
     return images.image({**site.connection(), "image": image, "timeout": 2.0, **more}, ctx).as_dict(ctx)
 
 
@@ -47,6 +48,19 @@ def test_an_import_that_broke_off_is_no_image(warewulf_site: Any) -> None:
     assert image["named"] not in warewulf_site.server.config.images
     warewulf_site.server.breaks.clear()
     assert bring(warewulf_site, image)["changed"]
+
+
+def test_what_a_killed_run_has_left_is_told_and_left(warewulf_site: Any) -> None:
+    image, images_there = new(warewulf_site), warewulf_site.server.config.images
+    images_there["another.part-00c0ffee"] = an_image()
+    with pytest.raises(Killed):
+        bring(warewulf_site, image, Line(die_at=1))
+    [part] = [name for name in images_there if name.startswith(image["named"])]
+    told = bring(warewulf_site, image)
+    [warned] = told["warnings"]
+    assert f"parts of {image['named']}" in warned and f"wwctl image delete {part}" in warned
+    assert part in images_there and "00c0ffee" not in warned
+    assert "warnings" not in bring(warewulf_site, image), "it is there, and was told"
 
 
 def test_nothing_is_imported_but_by_the_digest_that_was_verified(warewulf_site: Any) -> None:

@@ -114,6 +114,9 @@ class WarewulfApi:
         found = self._one(path, self._get(path), {"system overlay", "runtime overlay"})
         return {} if found is None else found
 
+    def images(self) -> dict[str, Record]:
+        return self._many("images/")
+
     def image(self, name: str) -> Record | None:
         path = f"images/{quote(name, safe='')}"
         return self._one(path, self._get(path), {"buildtime"})

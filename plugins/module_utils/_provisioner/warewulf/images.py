@@ -46,6 +46,8 @@ ARCHIVE = "archive"
 #: The one failure of ``wwctl`` by which all has come (measured of 4.7.0): the server was not told of it, which needs no
 #: telling here. Whatever else ends it, a signal or a panic too, may have left a part.
 _FAILED, _RELOAD = 255, "failed to reload warewulfd"
+#: As many parts are named.
+_TOLD = 5
 _PINNED = re.compile(r"docker://[^\s@?#]+@sha256:(?P<digest>[0-9a-f]{64})\Z")
 
 
@@ -97,6 +99,7 @@ def bring(driver: Driver, api: WarewulfApi, wanted: Wanted, image: Image, there:
             f" the verified archive on the Warewulf server as {ARCHIVE} in the option driver of this very task, which"
             " reads no enroll_driver; or import it there by hand (wwctl image import). Nothing was changed",
         )
+    _tell_parts(driver, api, wanted, image)
     part = f"{image.named}{PART}{secrets.token_hex(4)}"
     write = _writer(api, wanted)
     if not (_unpacked(driver, wanted, image, archive, part) if archive else _fetched(write, wanted, image, part)):
@@ -113,6 +116,17 @@ def bring(driver: Driver, api: WarewulfApi, wanted: Wanted, image: Image, there:
                 do=f"see which of them is right: wwctl image list; wwctl image delete {part}",
             )
         write("PATCH", f"images/{_quoted(part)}?build=true", {"name": image.named}, f"name={image.named}")
+
+
+def _tell_parts(driver: Driver, api: WarewulfApi, wanted: Wanted, image: Image) -> None:
+    """A run that was killed has left one, of tens of gigabytes. No run takes it away: it may be one of another
+    controller's, which is at work on it, and of which nobody here knows."""
+    parts = sorted(name for name in api.images() if name.startswith(f"{image.named}{PART}"))
+    if parts:
+        driver.ctx.warnings.append(
+            f"{wanted.host}: Warewulf at {api.address} has parts of {image.named} that other imports have"
+            f" begun: {', '.join(parts[:_TOLD])}. Those that nobody is at work on: wwctl image delete {parts[0]}"
+        )
 
 
 def _fetched(write: Callable[[str, str, Any, str], bool], wanted: Wanted, image: Image, part: str) -> bool:
