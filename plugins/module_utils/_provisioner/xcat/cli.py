@@ -17,7 +17,6 @@ What is known of them (2.18, measured unless said otherwise), and why the code i
 
 from __future__ import annotations
 
-import functools
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -238,7 +237,10 @@ class Cli:
 
     def groups(self, names: Sequence[str]) -> dict[str, dict[str, str]]:
         """What groups say of their nodes; those that it does not know are left out."""
-        of_block = functools.partial(self._read, "group", asked=("provmethod", "netboot"))
+
+        def of_block(block: Sequence[str]) -> dict[str, dict[str, str]]:
+            return self._read("group", block, ("provmethod", "netboot"))
+
         return self._of_each("groups", names, lambda every: _by_blocks(every, of_block))
 
     def _read(self, kind: str, names: Sequence[str], asked: Sequence[str], *where: str) -> dict[str, dict[str, str]]:
