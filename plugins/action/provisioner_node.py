@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _moved as moves
@@ -28,10 +28,6 @@ from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._within import 
 rehearse()
 
 
-#: So many hosts wait at once for the turn of a provisioner that is written to one by one.
-TURNS = 4
-
-
 class ActionModule(ForAll):
     """Asks the provisioner from the controller; the run's id becomes part of a hold's token."""
 
@@ -41,13 +37,6 @@ class ActionModule(ForAll):
     LEAVES = True
     TELLS = {MAINTENANCE: (HELD, LIFTED), moves.KIND: moves.EVENTS}
     verb = staticmethod(node)
-
-    @classmethod
-    def at_once(cls, told: Callable[[str], str], *, check_mode: bool = False) -> int:
-        """Of those that wait for one turn, few: of many some would not get it in time, since nobody queues there. Who
-        writes nothing waits for none."""
-        takes_turns = told("provisioner") in names.SERIAL and not check_mode
-        return TURNS if takes_turns else super().at_once(told, check_mode=check_mode)
 
     def destructive(self, params: Mapping[str, Any]) -> bool:
         return params["state"] in ("ready", "deployed", "released", "powered_off", "restarted", *names.WORKS)

@@ -56,7 +56,7 @@ class ActionModule(ForAll):
     _answer: Mapping[str, Any] | None = None
 
     @classmethod
-    def at_once(cls, told: Callable[[str], str], *, check_mode: bool = False) -> int:
+    def at_once(cls, told: Callable[[str], str]) -> int:
         in_one = told(names.OPTION) == "slurm" or told("state") == "present"
         return cls._ASK_AT_ONCE if in_one else cls.AT_ONCE
 

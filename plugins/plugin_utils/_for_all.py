@@ -70,7 +70,7 @@ class ForAll(VerbAction):
         return _leader_of(type(self))(*own).run(tmp, task_vars)
 
     @classmethod
-    def at_once(cls, told: Callable[[str], str], *, check_mode: bool = False) -> int:
+    def at_once(cls, told: Callable[[str], str]) -> int:
         """How many, where the task does not say it. :param told: an option, as the host has it that runs the task."""
         return cls.AT_ONCE
 
@@ -232,8 +232,7 @@ class Leader(BatchAction):
         ended.hold()
         try:
             with turns.together():
-                most = self.DOOR.at_once(self._told, check_mode=bool(self._task.check_mode))
-                crew.serve(hosts, int(params.get("at_once") or most), self._beat)
+                crew.serve(hosts, int(params.get("at_once") or self.DOOR.at_once(self._told)), self._beat)
         except BaseException:
             self.over = True
             for one in list(self._at_work.values()):

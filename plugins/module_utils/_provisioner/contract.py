@@ -57,6 +57,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner im
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.cells import boots_are_asked_for
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.leaving import OfLeaving
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.login_host import LoginHost
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.serving import OfServices
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.stored import OfImages
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.switching import OfPower
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import BY_URL, Wanted
@@ -155,7 +156,7 @@ def _refusal(limit: str, method: str) -> Callable[..., NoReturn]:
     return refuse
 
 
-class Driver(OfImages, OfLeaving, OfPower, OfWork, ABC):
+class Driver(OfImages, OfLeaving, OfPower, OfServices, OfWork, ABC):
     """One provisioner's API. Every write asks ``ctx.may_write`` first, and sends nothing on False."""
 
     #: The value of gpufleet_provisioner.

@@ -27,6 +27,8 @@ OPTION = "provisioner_login_host"
 SETTING = f"gpufleet_{OPTION}"
 #: As the folder of the turns on this machine is called, so that whoever runs the task over there has the same turn.
 FOLDER = "gpufleet-provisioner"
+#: Commands of one task that run there at once: sshd takes ten over one connection, unless it is told otherwise.
+_AT_ONCE = 8
 #: How a shell that tells no more ends, by a signal's number above it.
 _SIGNALS = 128
 
@@ -66,6 +68,7 @@ class Known:
     programs: dict[tuple[str, ...], str] = field(default_factory=dict)
     #: One asks at a time, and those that have waited for it know the answer.
     lock: threading.RLock = field(default_factory=threading.RLock)
+    free: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(_AT_ONCE))
 
 
 class LoginHost:
@@ -107,12 +110,13 @@ class LoginHost:
         :raises Busy: where another one has it.
         """
         self.sent = False
-        checks = self._checks(turn) if turn else ()
-        order = there.Order(argv, timeout, reads=stdin, env=env, checks=checks, by_input=True)
-        try:
-            done = self._there.run(order)
-        finally:
-            self.sent = self._there.begun
+        with self._known.free:
+            checks = self._checks(turn) if turn else ()
+            order = there.Order(argv, timeout, reads=stdin, env=env, checks=checks, by_input=True)
+            try:
+                done = self._there.run(order)
+            finally:
+                self.sent = self._there.begun
         code = _SIGNALS - done.code if done.code > _SIGNALS else done.code
         return there.Ended(code, done.out, done.err)
 

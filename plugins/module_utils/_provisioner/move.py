@@ -32,9 +32,9 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.gu
     agreed,
     demand_known,
     found,
-    recording,
     writing,
 )
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.recorded import recorded
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.told import record, seen
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import Wanted
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import MOVED, kind_of, make_token, says_just
@@ -256,8 +256,7 @@ def _with_card(wanted: Wanted, params: Params) -> Wanted:
 def _entered(
     driver: Driver, node: NodeState | None, wanted: Wanted, params: Params, ctx: Context
 ) -> tuple[NodeState, Changes, Changes]:
-    with recording(driver, node, wanted) as before:
-        after, changes = driver.enrol(wanted, before)
+    _before, after, changes = recorded(driver, node, wanted)
     if kind_of(after.hold) == MOVED:  # it comes back to where it has been
         with writing(driver, after, wanted) as now:
             driver.lift(now, wanted)

@@ -36,7 +36,6 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.gu
     demand_deployable,
     found,
     not_ours,
-    recording,
     right_machine,
     undeployable,
     unrecordable,
@@ -46,6 +45,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.gu
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.move import left, moved
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.one_bmc import other_system
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.power import switched
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.recorded import recorded
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.registry import connected
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.told import record
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import Wanted
@@ -96,7 +96,7 @@ def _heard(driver: Driver, wanted: Wanted, params: Mapping[str, Any], ctx: Conte
 def _enrolled(driver: Driver, wanted: Wanted, params: Mapping[str, Any], ctx: Context) -> Result:
     there = found(driver, wanted)
     why = undeployable(driver, there, wanted)
-    before, after, changes = _recorded(driver, there, wanted)
+    before, after, changes = recorded(driver, there, wanted)
     result = _result(driver, wanted, before, after, changes, goal="")
     if ctx.check_mode and before is not None:  # a record that was made right agrees with us
         result.data["agrees"] = list(agreed(driver, before, wanted))
@@ -111,7 +111,7 @@ def _enrolled(driver: Driver, wanted: Wanted, params: Mapping[str, Any], ctx: Co
 def _ready(driver: Driver, wanted: Wanted, params: Mapping[str, Any], ctx: Context) -> Result:
     there = found(driver, wanted)
     demand_deployable(driver, there, wanted)
-    before, enrolled, changes = _recorded(driver, there, wanted)
+    before, enrolled, changes = recorded(driver, there, wanted)
     after, step = _towards(driver, enrolled, READY, wanted, ctx)
     return _result(driver, wanted, before, after, changes, goal=READY, step=step)
 
@@ -257,13 +257,6 @@ def _known(driver: Driver, wanted: Wanted) -> NodeState:
             do="enrol it first: provisioner_node with state ready",
         )
     return node
-
-
-def _recorded(driver: Driver, there: NodeState | None, wanted: Wanted) -> tuple[NodeState | None, NodeState, Changes]:
-    """The node before, and with its record made right."""
-    with recording(driver, there, wanted) as before:
-        after, changes = driver.enrol(wanted, before)
-    return before, after, changes
 
 
 def _annotated(driver: Driver, node: NodeState, wanted: Wanted) -> Changes:

@@ -10,8 +10,9 @@ import os
 import subprocess
 import tempfile
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import IO
 
@@ -28,6 +29,9 @@ INTERVAL = 0.1
 #: On a login host, which each look goes to.
 INTERVAL_THERE = 1.0
 
+#: So often one that waits behind others of its own task looks whether its run is still there.
+_BEAT_SECONDS = 1.0
+
 #: Locks of turns that were given up, by the commands that went on and may have closed their own hold on them.
 _FREEING = threading.Lock()
 _KEPT: list[tuple[IO[str], tuple[subprocess.Popen[str], ...]]] = []
@@ -37,6 +41,32 @@ class NoTurn(Unreachable):
     """Others wrote all the time. Nothing was sent; it may be asked again. The provisioner is not away for that."""
 
     of_peer = False
+
+
+class Queue:
+    """The hosts of one task that wait for the same turn, in the order in which they came: one of them tries for it."""
+
+    def __init__(self) -> None:
+        self._moves = threading.Condition()
+        self._waiting: deque[object] = deque()
+
+    @contextmanager
+    def place(self, beat: Callable[[], None]) -> Iterator[None]:
+        mine = object()
+        with self._moves:
+            self._waiting.append(mine)
+        try:
+            while not self._is_first(mine):
+                beat()
+            yield
+        finally:
+            with self._moves:
+                self._waiting.remove(mine)
+                self._moves.notify_all()
+
+    def _is_first(self, mine: object) -> bool:
+        with self._moves:
+            return self._moves.wait_for(lambda: self._waiting[0] is mine, _BEAT_SECONDS)
 
 
 @contextmanager
@@ -50,6 +80,7 @@ def turn(driver: Driver, ctx: Context, hosts: Sequence[str] = ()) -> Iterator[bo
     when it has gone. On a login host each command has a lock of the same name beside it, so that the next turn's first
     command waits for what a killed worker left there. Neither holds against controllers of another ledger, or people
     who type the provisioner's own commands: a driver that is ``serial`` therefore reads back what it wrote as well.
+    Hosts that one task serves queue for it, so that however many they are each comes to its turn.
 
     :param hosts: whose leases are taken before the wait, so that no other run works on these nodes meanwhile.
     :return: had it to be waited for? A person may have changed a node meanwhile: judge it again before the write.
@@ -59,6 +90,17 @@ def turn(driver: Driver, ctx: Context, hosts: Sequence[str] = ()) -> Iterator[bo
         return
     with asked_beside():
         ctx.lifeline.hold(hosts)
+    with _queued(driver, ctx):
+        yield from _taken(driver, ctx)
+
+
+def _queued(driver: Driver, ctx: Context) -> AbstractContextManager[None]:
+    if ctx.peers is None:
+        return nullcontext()
+    return ctx.peers.one(("turn", _key(driver)), Queue).place(ctx.lifeline.beat)
+
+
+def _taken(driver: Driver, ctx: Context) -> Iterator[bool]:
     lock = private.open_lock(str(_lock_path(driver)))
     try:
         with ctx.lifeline.turn(_key(driver)) as among_all:

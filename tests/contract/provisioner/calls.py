@@ -9,11 +9,14 @@ from collections.abc import Callable
 from typing import Any, Optional
 
 import pytest
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import EvidenceMissing, Unsupported
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import EvidenceMissing, FleetError, Unsupported
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import names
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.node import node
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.watch import watch
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._together import Peers
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Lifeline
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._crew import Crew
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._for_all import ForAll
 
 #: Those that lead to a state of one provisioner; the others take two, see test_moved.py, or are work, see
 #: test_work.py, or power, see test_power.py.
@@ -50,6 +53,25 @@ class Line(Lifeline):
 def lead(options: dict[str, Any], state: str, *, check: bool = False, line: Optional[Line] = None, **more: Any) -> Any:
     ctx = Context(check_mode=check, diff=True, node=options["name"], lifeline=line)
     return node({**options, "state": state, **more}, ctx).as_dict(ctx)
+
+
+def of_all(
+    batch: list[dict[str, Any]], state: str, *, check: bool = False, at_once: int = ForAll.AT_ONCE
+) -> dict[str, Any]:
+    """As one task does it for all hosts of a play: by host what its verb returns, or what it raised."""
+    peers, told = Peers(), {}
+    options = {one["name"]: one for one in batch}
+
+    def serve(host: str) -> None:
+        try:
+            ctx = Context(check_mode=check, diff=True, node=host, lifeline=Line(), peers=peers)
+            told[host] = node({**options[host], "state": state}, ctx).as_dict(ctx)
+        except FleetError as exc:
+            told[host] = exc
+
+    Crew(serve, peers.rounds).serve(list(options), at_once, lambda: None)
+    assert set(told) == set(options), told
+    return told
 
 
 def watch_all(

@@ -9,31 +9,11 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, Unreachable
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.node import node
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._together import Peers
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
-from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._crew import Crew
-from calls import Line, await_all
+from calls import await_all, of_all
 from test_login_host import Way, site, ssh, way, whole, words, xcat  # noqa: F401  # the same host, by the same sshd
 
 pytestmark = pytest.mark.slow
 MANY = 8
-
-
-def of_all(batch: list[dict[str, Any]], state: str, *, check: bool = False, at_once: int = MANY) -> dict[str, Any]:
-    """As one task does it for all hosts of a play."""
-    peers, told = Peers(), {}
-    options = {one["name"]: one for one in batch}
-
-    def serve(host: str) -> None:
-        try:
-            ctx = Context(check_mode=check, node=host, lifeline=Line(), peers=peers)
-            told[host] = node({**options[host], "state": state}, ctx).as_dict(ctx)
-        except Exception as exc:
-            told[host] = exc
-
-    Crew(serve, peers.rounds).serve(list(options), at_once, lambda: None)
-    return told
 
 
 def asked(way: Way, word: str = "") -> int:  # noqa: F811
@@ -70,7 +50,7 @@ def test_where_the_commands_are_is_looked_for_once_and_each_node_is_written_to_i
         asked(way)
         of_all([alone], state)
         writes, looks = len(site.faults.writes), asked(way, LOOK)
-        told = of_all(batch, state, at_once=4)
+        told = of_all(batch, state)
         assert not [one for one in told.values() if isinstance(one, Exception)], told
         assert asked(way, LOOK) == looks and len(site.faults.writes) == (1 + MANY) * writes
         await_all(site, state, alone, *batch)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import Refused
-from calls import Killed, Line, lead
+from calls import Killed, Line, lead, of_all
 
 
 @pytest.fixture
@@ -48,6 +48,38 @@ def test_dhcp_and_tftp_are_configured_where_they_lack_the_node_and_only_there(si
     assert not lead(options, "enrolled")["changed"] and len(host.ran) == 2
     moved = {**options, "driver": {**options["driver"]["warewulf"], "configure": ["dhcp"], "ipaddr": "10.8.0.1"}}
     assert lead(moved, "enrolled")["changed"] and len(host.ran) == 3, "10.8.0.1 is not in 10.8.0.18"
+
+
+def several(site: Any, host: Any, count: int) -> list[dict[str, Any]]:
+    return [configuring(site, host, "dhcp", address=f"10.8.1.{number}") for number in range(1, 1 + count)]
+
+
+def test_dhcp_is_told_once_of_all_nodes_that_one_task_enters(site: Any, host: Any) -> None:
+    """It writes the entries of all nodes: told of each, it would write the square of them. A host that comes late to
+    its first turn has it told once more."""
+    batch = several(site, host, 8)
+    told = of_all(batch, "ready")
+    assert all(one["changed"] and "configure dhcp" in one["after"] for one in told.values()), told
+    assert host.ran[0] == ["configure", "dhcp"] and len(host.ran) <= 2
+    assert all(one["boot_mac"] in host.dhcp_conf.read_text() for one in batch)
+    assert not any(own(site, one)["tags"].get(DUE) for one in batch)
+
+
+def test_a_service_that_was_not_restarted_is_told_of_each_node_of_a_task(site: Any, host: Any) -> None:
+    host.systemd = False
+    batch = several(site, host, 3)
+    told = of_all(batch, "ready")
+    assert all(isinstance(one, Refused) and one.node == name for name, one in told.items()), told
+    assert all(own(site, one)["tags"][DUE] == "dhcp" for one in batch)
+    host.systemd, before = True, len(host.ran)
+    assert all(one["changed"] for one in of_all(batch, "ready").values()) and len(host.ran) - before < 3
+
+
+def test_what_was_told_before_a_nodes_record_stood_is_told_anew(site: Any, host: Any) -> None:
+    batch = several(site, host, 2)
+    of_all(batch, "ready", at_once=1)
+    assert host.ran == [["configure", "dhcp"]] * 2
+    assert all(one["boot_mac"] in host.dhcp_conf.read_text() for one in batch)
 
 
 DUE = "gpufleet-configure-due"

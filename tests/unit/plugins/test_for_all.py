@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
-from ansible_collections.gpufleet.baremetal.plugins.action import provisioner_node, scheduler_node
+from ansible_collections.gpufleet.baremetal.plugins.action import scheduler_node
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import BMC, FLEET, FOR_ALL, spec
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import DeadlineExceeded
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._quarantine import quarantines
@@ -258,13 +258,6 @@ def test_no_more_are_worked_on_at_once_than_the_task_says(tmp_path: Path, at_onc
 )  # fmt: skip
 def test_nodes_that_are_written_to_one_by_one_do_not_wait_for_a_thousand(told: dict[str, str], number: int) -> None:
     assert scheduler_node.ActionModule.at_once(lambda name: told.get(name, "")) == number
-
-
-@pytest.mark.parametrize("provisioner, number", [("xcat", 4), ("pxe", 4), ("maas", 32), ("", 32)])
-def test_few_wait_for_the_turn_of_a_provisioner_that_is_written_to_one_by_one(provisioner: str, number: int) -> None:
-    told = {"provisioner": provisioner}
-    assert provisioner_node.ActionModule.at_once(lambda name: told.get(name, "")) == number
-    assert provisioner_node.ActionModule.at_once(lambda name: told.get(name, ""), check_mode=True) == 32
 
 
 @pytest.mark.parametrize("protocol, most", [("ipmi", 2), ("redfish", 4)])

@@ -14,12 +14,13 @@ on with.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, FleetError, Refused
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import short
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import command
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import command, together
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import Driver
 
 #: Keys of the option ``driver``: what is configured, by which command, and where its files are.
@@ -111,21 +112,31 @@ class Configured:
     def __init__(self, driver: Driver, extras: Mapping[str, Any], host: str) -> None:
         self._driver, self._host = driver, host
         self._told = {**DEFAULTS, **{key: one for key, one in extras.items() if one}}
+        #: By service, when the last run of its command began that has worked.
+        self._ran: dict[str, float] = together.once(driver, f"{wwctl(self._told)} configure", dict)
 
     def lacking(self, entry: Entry) -> dict[str, str]:
         """Service: what is not said there of the node."""
         return {name: SERVICES[name].lacks for name in asked(self._told) if not self._says(name, entry)}
 
-    def run(self, name: str, entry: Entry) -> None:
-        """:raises Refused: where it says no more of the node than before, or where the service goes on without it."""
+    def run(self, name: str, entry: Entry, stands: float) -> None:
+        """It writes the entries of all nodes, so another host of the task may have run it for this one as well.
+
+        :param stands: since when the node's record stands.
+        :raises Refused: where it says no more of the node than before, or where the service goes on without it.
+        """
         argv = [wwctl(self._told), "configure", name]
+        if self._ran.get(name, 0.0) > stands and self._says(name, entry):
+            return
         if not self._driver.ctx.may_write(" ".join(argv), nodes=(self._host,)):
             return
+        began = time.monotonic()
         answer = command.run(self._driver, argv, timeout=TIMEOUT)
         if not self._says(name, entry):
             raise self._without_effect(name, " ".join(argv), answer)
         if answer.code:
             raise self._not_restarted(name, " ".join(argv), answer)
+        self._ran[name] = began
 
     def _says(self, name: str, entry: Entry) -> bool:
         service = SERVICES[name]

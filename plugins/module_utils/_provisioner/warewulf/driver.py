@@ -78,6 +78,7 @@ class WarewulfDriver(Driver):
         super().__init__(ctx)
         self.api = WarewulfApi(params, ctx)
         self._writes = Writes(self.api)
+        self._enrolling = Enrolling(self, self.api, self._writes, self._is_free)
         owners = own_extras(params, self.name).get("owners")
         self._owners = frozenset(map(str, owners if isinstance(owners, (list, tuple)) else ()))
 
@@ -273,7 +274,13 @@ class WarewulfDriver(Driver):
 
     def enrol(self, wanted: Wanted, node: NodeState | None) -> tuple[NodeState, Changes]:
         check_extras(wanted.extras, wanted.host)
-        return Enrolling(self, self.api, self._writes, self._is_free).enrol(wanted, node)
+        return self._enrolling.enrol(wanted, node)
+
+    def unserved(self, node: NodeState, wanted: Wanted) -> Mapping[str, str]:
+        return self._enrolling.unserved(wanted, node)
+
+    def serve(self, node: NodeState, wanted: Wanted, lacking: Mapping[str, str], stands: float) -> Changes:
+        return self._enrolling.serve(wanted, node, lacking, stands)
 
     def annotate(self, node: NodeState, wanted: Wanted) -> Changes:
         odd = record.odd_keys(wanted.annotations)

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Set
+from collections.abc import Callable, Mapping, Set
 from typing import Any, Optional
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import require
@@ -46,10 +46,7 @@ class Enrolling:
     def enrol(self, wanted: Wanted, node: Optional[NodeState]) -> Enrolled:
         shared = Declared(self._api, wanted).made()
         found, own = self._create(wanted) if node is None else self._change(wanted, node)
-        services = self._configure(wanted, found)
-        return found, Changes(
-            {**shared.before, **own.before, **services.before}, {**shared.after, **own.after, **services.after}
-        )
+        return found, Changes({**shared.before, **own.before}, {**shared.after, **own.after})
 
     def _change(self, wanted: Wanted, node: NodeState) -> Enrolled:
         known, wishes = node.raw["node"], record.wishes(wanted)
@@ -104,20 +101,26 @@ class Enrolling:
         names = configure.asked(wanted.extras)
         return {record.DUE: " ".join(names)} if names else {}
 
-    def _configure(self, wanted: Wanted, node: NodeState) -> Changes:
-        services = configure.Configured(self._driver, wanted.extras, wanted.host)
-        entry = self._entry(wanted, node)
-        due = record.due(node.raw.get("node") or {})
-        names = [name for name in configure.asked(wanted.extras) if name in due]
-        told = {**dict.fromkeys(names, _RESTART), **services.lacking(entry)}
-        if told and not due >= set(told):
-            self._note(wanted, node, {*due, *told})
-        for name in told:
-            services.run(name, entry)
-        if told:
-            self._note(wanted, node, due - set(told))
-        after = {f"configure {name}": lacks for name, lacks in told.items()}
+    def unserved(self, wanted: Wanted, node: NodeState) -> dict[str, str]:
+        names = [name for name in configure.asked(wanted.extras) if name in self._due_of(node)]
+        return {**dict.fromkeys(names, _RESTART), **self._services(wanted).lacking(self._entry(wanted, node))}
+
+    def serve(self, wanted: Wanted, node: NodeState, lacking: Mapping[str, str], stands: float) -> Changes:
+        due = self._due_of(node)
+        if not due >= set(lacking):
+            self._note(wanted, node, {*due, *lacking})
+        for name in lacking:
+            self._services(wanted).run(name, self._entry(wanted, node), stands)
+        self._note(wanted, node, due - set(lacking))
+        after = {f"configure {name}": lacks for name, lacks in lacking.items()}
         return Changes(dict.fromkeys(after, "without it"), after)
+
+    def _services(self, wanted: Wanted) -> configure.Configured:
+        return configure.Configured(self._driver, wanted.extras, wanted.host)
+
+    @staticmethod
+    def _due_of(node: NodeState) -> frozenset[str]:
+        return record.due(node.raw.get("node") or {})
 
     def _note(self, wanted: Wanted, node: NodeState, due: Set[str]) -> None:
         """Which services are to be told of it still; of a node that check mode would have made there is no record."""

@@ -1,0 +1,55 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The hosts of one task that wait for the same turn."""
+
+from __future__ import annotations
+
+import functools
+import threading
+
+import pytest
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import turn
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.turn import Queue
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._wait import wait_until
+
+
+class Gone(Exception):
+    """Its run is there no more."""
+
+
+def test_they_have_it_one_by_one_in_the_order_in_which_they_came() -> None:
+    queue, had, most, now = Queue(), [], 0, 0
+
+    def work(number: int) -> None:
+        nonlocal most, now
+        with queue.place(lambda: None):
+            now += 1
+            most = max(most, now)
+            had.append(number)
+            now -= 1
+
+    with queue.place(lambda: None):
+        threads = []
+        for number in range(5):
+            threads.append(threading.Thread(target=work, args=(number,)))
+            threads[-1].start()
+            there = functools.partial(len, queue._waiting)
+            wait_until(there, (number + 2).__eq__, timeout=20, interval=0.01, wanted="its place")
+        assert had == []
+    for thread in threads:
+        thread.join(20)
+    assert had == [0, 1, 2, 3, 4] and most == 1
+
+
+def test_who_is_cut_while_it_waits_keeps_nobody_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turn, "_BEAT_SECONDS", 0.01)
+    queue = Queue()
+
+    def gone() -> None:
+        raise Gone
+
+    with queue.place(lambda: None), pytest.raises(Gone), queue.place(gone):
+        raise AssertionError("two have the turn")
+    with queue.place(gone):
+        pass
