@@ -22,7 +22,7 @@ from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._for_all import
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._leaves import forced
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._person import launcher, logged_in
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._renamed import renamed
-from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._within import within
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._within import taken_along
 
 # Here, in the main process, before its workers fork.
 rehearse()
@@ -42,8 +42,7 @@ class ActionModule(ForAll):
         return params["state"] in ("ready", "deployed", "released", "powered_off", "restarted", *names.WORKS)
 
     def along(self, hosts: Sequence[str]) -> dict[str, str]:
-        there = within(self._params["driver"], str(self._params["provisioner"]), self._vars.get("hostvars") or {})
-        return {there: self.node_id(there, create=False)} if there else {}
+        return taken_along(self, self._params["provisioner"], self._params["driver"])
 
     def told(self, params: Mapping[str, Any]) -> dict[str, Any]:
         """That there is a reason lets the module write to a record that nothing says is the machine's."""

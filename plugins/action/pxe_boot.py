@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.boot import pxe_boot
@@ -14,6 +14,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.registry i
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.specs import PXE_SPEC
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._certificate import CertifiedAction
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._for_all import ForAll
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._within import taken_along
 
 # The system's CA bundle is read and the ways through the libraries are walked once, here, before the workers fork.
 rehearse()
@@ -32,3 +33,6 @@ class ActionModule(ForAll, CertifiedAction):
     def destructive(self, params: Mapping[str, Any]) -> bool:
         """Arming is: what is set now decides the next start, whoever asks for that."""
         return bool(params["target"] != NOTHING)
+
+    def along(self, hosts: Sequence[str]) -> dict[str, str]:
+        return taken_along(self, self.host_var("gpufleet_provisioner"))

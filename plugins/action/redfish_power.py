@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.power import power
@@ -13,6 +13,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.registry i
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.specs import POWER_SPEC
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._certificate import CertifiedAction
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._for_all import ForAll
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._within import taken_along
 
 # The system's CA bundle is read and the ways through the libraries are walked once, here, before the workers fork.
 rehearse()
@@ -30,3 +31,6 @@ class ActionModule(ForAll, CertifiedAction):
 
     def destructive(self, params: Mapping[str, Any]) -> bool:
         return bool(params["state"] != "on")
+
+    def along(self, hosts: Sequence[str]) -> dict[str, str]:
+        return taken_along(self, self.host_var("gpufleet_provisioner"))

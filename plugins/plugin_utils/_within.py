@@ -6,11 +6,16 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from contextlib import suppress
 from typing import Any
 
+from ansible.module_utils.common.validation import check_type_dict
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import own_extras
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._door import VerbAction
 
+#: What a site says of a host to its provisioner's driver, whatever the task is.
+_SAID = "enroll_driver"
 #: Of the option ``driver``: the machine that a DPU is in.
 _WITHIN = "dpu_host"
 
@@ -30,3 +35,15 @@ def within(driver: Any, provisioner: str, hosts: Collection[str]) -> str:
         seen=named,
         do=f"correct {_WITHIN}, or add that machine to the inventory; nothing was changed",
     )
+
+
+def taken_along(door: VerbAction, provisioner: Any, driver: Any = None) -> dict[str, str]:
+    """The ledger's id of the machine that this host is the DPU of, by its host; empty for one that is no DPU.
+
+    :param driver: the option of the task. Where it has none, or says nothing by it, the host's own variable does.
+    """
+    said = driver or door.host_var(_SAID) or {}
+    with suppress(TypeError):  # as an option is read; what is none is told
+        said = check_type_dict(said)
+    there = within(said, str(provisioner or ""), door._vars.get("hostvars") or {})
+    return {there: door.node_id(there, create=False)} if there else {}

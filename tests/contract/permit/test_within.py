@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -86,6 +87,29 @@ def test_j7_a_machine_of_which_no_ledger_can_tell_is_none_to_take_down(controlle
             one.hostname = "gpu9" if one.hostname == "gpu001" else one.hostname
     told = order(site, waits=False)
     assert told["failed"] and "no host has that name" in told["msg"] and card.status == READY
+
+
+@pytest.mark.parametrize("written", [dict, json.dumps])
+def test_j7_a_dpus_bmc_is_its_machines_as_well(controller: Make, maas: MaasServer, written: Callable[..., Any]) -> None:
+    """Past MAAS, with the leave that its own BMC needs, and by an order to MAAS that says nothing of a driver."""
+    site, card = made(controller, maas)
+    site.hosts[CARD]["enroll_driver"] = written(site.hosts[CARD]["enroll_driver"])
+    ordered = {"action": provisioner_node.ActionModule, "state": "powered_off"}
+    orders: tuple[tuple[str, dict[str, Any]], ...] = (
+        ("redfish_power", {"state": "force_off", "timeout": 60.0}),
+        ("pxe_boot", {}),
+        ("provisioner_node", ordered),
+    )
+    for verb, args in orders:
+        told = site.run(verb, CARD, force_reason=LEAVE, **args)
+        assert told["failed"] and "gpu001: refused: this may hit running work" in told["msg"], (verb, told)
+    verdict = site.of_all("redfish_power", state="force_off", force_reason=LEAVE)[CARD]
+    assert not verdict["ok"] and "gpu001: refused: this may hit running work" in verdict["reason"], verdict
+    assert not site.bmcs[CARD].writes and card.power_state == "on"
+    site.hold()
+    for verb, args in orders:
+        told = site.run(verb, CARD, force_reason=LEAVE, **args)
+        assert not told.get("failed"), (verb, told)
 
 
 def test_the_play_of_the_page_deploys_a_dpu(controller: Make, maas: MaasServer) -> None:
