@@ -10,7 +10,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _moved as moves
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.permit import HALF, HELD, LIFTED, MAINTENANCE
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.permit import (
+    HALF,
+    HELD,
+    LIFTED,
+    MAINTENANCE,
+    NO_RECORD,
+)
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._moment import seen_at
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import names
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.node import node
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.registry import rehearse
@@ -74,10 +81,11 @@ class ActionModule(ForAll):
             params["known_mark"] = self._mark_of(node_id) if node_id else ""
 
     def _mark_of(self, node_id: str) -> str | None:
-        """None where one may stand of which the ledger has no more than that it was to be written."""
+        """None where one may stand of which the ledger has no more than that it was to be written, or was not found.
+        That none stands is told by a look, too, which has seen nothing of what was written since it began."""
         lifted = self.ledger().latest([node_id], MAINTENANCE, (LIFTED,)).get(node_id)
-        known = None if lifted and lifted["data"].get(HALF) else ""
-        since, kinds, of = (lifted["id"] if lifted else 0), ("intent", MAINTENANCE), (self.NAME, HELD)
+        known = None if lifted and not {HALF, NO_RECORD}.isdisjoint(lifted["data"]) else ""
+        since, kinds, of = (seen_at(lifted).event if lifted else 0), ("intent", MAINTENANCE), (self.NAME, HELD)
         for event in self.ledger().history(node_id, since=since, kinds=kinds, names=of):
             token = str(event["data"].get("hold_token") or "")
             if event["name"] == HELD:

@@ -11,7 +11,13 @@ from typing import Any
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _moved as moves
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import value_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import FleetError
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.permit import HALF, HELD, LIFTED, MAINTENANCE
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.permit import (
+    HALF,
+    HELD,
+    LIFTED,
+    MAINTENANCE,
+    NO_RECORD,
+)
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import names
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import wanted as wants
@@ -64,4 +70,5 @@ def _look(variable: Variable, host: str, run_id: str, known: Mapping[str, Any]) 
         ours = node is not None and node.maintenance and has_form(node.hold) and not not_ours(driver, node, wanted)
         told = {"hold_token": node.hold if node else "", "provisioner": driver.name, **moves.noted(params)}
         half = {HALF: True} if node is not None and is_marked(node) and not ours else {}
-    return Event(MAINTENANCE, HELD if ours else LIFTED, {**told, **half})
+        unknown = {NO_RECORD: True} if node is None else {}
+    return Event(MAINTENANCE, HELD if ours else LIFTED, {**told, **half, **unknown})

@@ -41,6 +41,8 @@ EVIDENCE_SECONDS = 60.0
 #: The kind of event that says whether a node is in its provisioner's maintenance under our token, that it is, and that
 #: it is not; and of such a look that part of a mark of quarantine is there all the same.
 MAINTENANCE, HELD, LIFTED, HALF = "maintenance", "held", "lifted", "half_marked"
+#: Whoever looked has found no record of the node, which says nothing of what stands in that.
+NO_RECORD = "no_record"
 #: What is asked for where nobody has looked yet whether a node is at work.
 FIRST_LOOK = "first look"
 

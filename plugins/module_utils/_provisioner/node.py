@@ -154,13 +154,14 @@ def _maintenance(driver: Driver, wanted: Wanted, params: Mapping[str, Any], ctx:
 def _serviceable(driver: Driver, wanted: Wanted, params: Mapping[str, Any], ctx: Context) -> Result:
     moment = ctx.moment()
     before = after = _known(driver, wanted)
+    looked = {} if _is_held(before) else moment
     if _is_held(before):
         with writing(driver, before, wanted) as before:
             if _is_held(before):
                 driver.lift(before, wanted)
         after = before if marks.is_marked(before) else _held(driver, before, wanted, "", ctx)
     result = _result(driver, wanted, before, after, Changes(), goal="")
-    told = {"hold_token": before.hold, "provisioner": driver.name}
+    told = {"hold_token": before.hold, "provisioner": driver.name, **looked}
     marked = marks.stays(before, {**told, **moves.noted(params), **moment}, ctx)
     result.events += marked if marks.is_marked(before) else [Event("maintenance", "lifted", told)]
     return result

@@ -64,11 +64,12 @@ def let_go(driver: Driver, node: NodeState, step: str, wanted: Wanted, ctx: Cont
 
 def readmitted(driver: Driver, wanted: Wanted, params: Mapping[str, Any], ctx: Context) -> Result:
     """It stands no more. Another hold, of whatever kind, is left as it is."""
+    moment = ctx.moment()
     before = after = found(driver, wanted)
     if before is None or after is None:
         return _result(_ABSENT, _ABSENT, [])
     if not is_marked(before):  # whatever our ledger had to go by, such as a mark whose answer was lost
-        return _result(before, before, [] if before.maintenance or before.hold else [_lifted(driver, before)])
+        return _result(before, before, [] if before.maintenance or before.hold else [_lifted(driver, before, moment)])
     with writing(driver, before, wanted) as now:
         if is_marked(now):
             driver.lift(now, wanted)
@@ -146,8 +147,9 @@ def _stands(node: NodeState) -> bool:
     return is_marked(node) and node.maintenance
 
 
-def _lifted(driver: Driver, node: NodeState) -> Event:
-    return Event("maintenance", "lifted", {"hold_token": node.hold, "provisioner": driver.name})
+def _lifted(driver: Driver, node: NodeState, moment: Mapping[str, Any] | None = None) -> Event:
+    """:param moment: where none was there: what was written since that look began it has not seen."""
+    return Event("maintenance", "lifted", {"hold_token": node.hold, "provisioner": driver.name, **(moment or {})})
 
 
 def _read_back(driver: Driver, node: NodeState, wanted: Wanted, token: str, ctx: Context) -> NodeState:

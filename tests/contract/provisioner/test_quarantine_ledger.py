@@ -5,11 +5,15 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Callable
 
 import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._moment import AFTER_EVENT
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._maintained import renewed
 from controller import LIFTED, READY, VERIFIED, Controller, wait
 
@@ -28,6 +32,34 @@ def controller(maas_site: Any, tmp_path: Path) -> Controller:
         made.play(READY, wait("ready"))
         maas_site.faults.forget()
         return made
+
+
+@contextlib.contextmanager
+def looking(controller: Controller) -> Iterator[Callable[..., None]]:
+    """As a run looks whether the node is still held: it may take a while until it tells the ledger."""
+    [(name, one)] = controller.nodes.items()
+    with Ledger(f"sqlite:///{controller.ledger}") as ledger:
+        node = ledger.identify(name, aliases=[("serial", one["serial"])])
+
+        def look(called: str, meanwhile: Callable[[], object] = lambda: None) -> None:
+            of_the_node = ("serial", "boot_mac", "provisioner_id") if called != name else ()
+            own = {f"gpufleet_{key}": value for key, value in one.items() if key not in of_the_node}
+
+            def tell(pairs: list[tuple[str, Event]]) -> None:
+                meanwhile()
+                ledger.append("looking", pairs)
+
+            failed = renewed(
+                ledger,
+                [called],
+                identify=lambda _host: node,
+                variable=lambda what, _host: own.get(what),
+                tell=tell,
+                run_id="looking",
+            )
+            assert not failed
+
+        yield look
 
 
 def described(site: Any, controller: Controller) -> str:
@@ -67,6 +99,7 @@ def test_where_none_came_of_it_that_is_asked_once(maas_site: Any, controller: Co
     maas_site.faults.forget()
     controller.play(READMITTED)
     assert maas_site.faults.reads and maas_site.faults.writes == [] and words(controller) == [("lifted", False)]
+    assert AFTER_EVENT in controller.events("maintenance")[-1][2], "it is a look: what came meanwhile it has not seen"
     maas_site.faults.forget()
     controller.play(READMITTED)
     assert maas_site.faults.calls == []
@@ -86,17 +119,27 @@ def test_a_look_that_sees_a_part_of_the_mark_says_so(maas_site: Any, controller:
     [name] = controller.nodes
     controller.play(VERIFIED, {VERB: {"state": "deployed"}}, wait("deployed"), MARKED)
     maas_site.machine(name).locked = False
-    own = {f"gpufleet_{key}": value for key, value in controller.nodes[name].items()}
-    with Ledger(f"sqlite:///{controller.ledger}") as ledger:
-        node = ledger.identify(name, aliases=[("serial", controller.nodes[name]["serial"])])
-        failed = renewed(
-            ledger,
-            [name],
-            identify=lambda host: node,
-            variable=lambda what, host: own.get(what),
-            tell=lambda pairs: ledger.append("looking", pairs),
-            run_id="looking",
-        )
-    assert not failed and words(controller)[-1] == ("lifted", True)
+    with looking(controller) as look:
+        look(name)
+    assert words(controller)[-1] == ("lifted", True)
     controller.play(READMITTED)
     assert described(maas_site, controller) == ""
+
+
+def test_a_look_from_before_the_mark_says_nothing_of_it(maas_site: Any, controller: Controller) -> None:
+    [name] = controller.nodes
+    with looking(controller) as look:
+        look(name, lambda: controller.play(MARKED))
+    assert words(controller) == [("held", True), ("lifted", False)]
+    controller.play(READMITTED)
+    assert described(maas_site, controller) == "" and words(controller)[-1] == ("lifted", True)
+
+
+def test_a_look_that_finds_no_record_says_nothing_of_the_mark(maas_site: Any, controller: Controller) -> None:
+    """A row of the inventory named another node, and was corrected since."""
+    controller.play(MARKED)
+    with looking(controller) as look:
+        look("gpu-nosuch")
+    assert words(controller) == [("held", True), ("lifted", False)]
+    controller.play(READMITTED)
+    assert described(maas_site, controller) == "" and words(controller)[-1] == ("lifted", True)
