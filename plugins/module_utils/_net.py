@@ -79,6 +79,15 @@ def address(text: str) -> str:
     return f"{found}{percent}{interface}"
 
 
+def called(text: Any) -> str:
+    """The same spelling for whatever a host is reached by: its address, or a name in lower case."""
+    bare = str(text or "").strip().lower().rstrip(".")
+    try:
+        return address(bare) if bare else ""
+    except ValueError:
+        return bare
+
+
 def host(text: str) -> str:
     """The address of a host, which may be given with the length of its network's prefix.
 

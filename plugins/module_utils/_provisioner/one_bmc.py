@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import suppress
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -28,11 +27,11 @@ def other_system(told: tuple[str, str], bmc: Mapping[str, Any]) -> str:
 
 
 def _same_address(told: str, bmc: Mapping[str, Any]) -> bool:
-    address = _bmc_place(told)
-    return bool(address) and address == _bmc_place(str(bmc.get("bmc_address") or ""))
+    address = bmc_place(told)
+    return bool(address) and address == bmc_place(str(bmc.get("bmc_address") or ""))
 
 
-def _bmc_place(address: str) -> str:
+def bmc_place(address: str) -> str:
     """Whatever it is called: an address with or without its scheme, and the port that goes without saying."""
     if "://" not in address and address.count(":") > 1 and not address.startswith("["):
         address = f"[{address}]"  # of IPv6, as inventories spell it
@@ -41,9 +40,7 @@ def _bmc_place(address: str) -> str:
         port = parts.port
     except ValueError:
         return ""
-    host = (parts.hostname or "").rstrip(".")
-    with suppress(ValueError):  # a name is compared as it stands
-        host = net.address(host)
+    host = net.called(parts.hostname)
     return host if port in _BMC_PORTS else f"{host} {port}"
 
 

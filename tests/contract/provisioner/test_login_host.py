@@ -186,7 +186,7 @@ def test_the_resolver_of_the_login_host_is_asked_where_that_is_the_management_no
     options = {**xcat.new(), "driver": {**xcat.extras, "name_services": ["hosts"], "ip": f"10.8.4.{18 + bool(here)}"}}
     if on_host and lead(options, "ready")["changed"]:
         return
-    with pytest.raises(Refused, match="getent hosts .* finds nothing"):
+    with pytest.raises(Refused, match="getent ahosts .* finds nothing"):
         lead(options, "ready")
 
 

@@ -213,6 +213,9 @@ def test_a_node_is_not_given_the_address_of_another_one(site: Any, where: str) -
         lead(new, "enrolled")
     assert site.faults.writes == [] and not lead(first, "enrolled")["changed"]
     lead({**new, "driver": {}}, "enrolled")
+    if where == "ipmi":
+        with pytest.raises(WrongMachine, match="its address belongs to another node"):  # the port goes without saying
+            lead({**new, "driver": {"ipmi": {"ipaddr": "10.9.0.18"}}}, "enrolled")
     behind = {"ipmi": {"ipaddr": "10.9.0.18", "port": 624}}
     assert lead({**new, "driver": behind}, "enrolled")["changed"], "another BMC behind the same address"
 

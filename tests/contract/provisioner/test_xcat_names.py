@@ -103,13 +103,25 @@ def test_where_nodestat_asks_for_no_name_the_resolver_of_the_management_node_is_
         lead(fresh(site, "hosts", address="10.8.0.22"), "ready")
         return
     site.management.has_nmap, site.management.has_domain = True, False
-    with pytest.raises(Refused, match="getent hosts .* finds nothing"):
+    with pytest.raises(Refused, match="getent ahosts .* finds nothing"):
         lead(fresh(site, "hosts", address="10.8.0.23"), "ready")
     site.management.has_domain = True
     options = fresh(site, "hosts")
     site.management.hosts[options["name"]] = "10.9.9.9"
     lead(options, "ready")
     assert site.management.hosts[options["name"]] == "10.8.0.18"
+
+
+def test_a_name_with_addresses_of_both_kinds_is_known_by_each(site: Any) -> None:
+    """The node's ip is one of them; where it is none, that is told with all of them."""
+    if isinstance(site, XcatwsSite):
+        return
+    options, other = (fresh(site, "hosts", address=f"10.8.0.{number}") for number in (24, 26))
+    site.management.of_ipv6.update({options["name"]: "fd00::24", other["name"]: "fd00::26"})
+    lead(options, "ready")
+    site.management.hosts[other["name"]], site.management.has_domain = "10.8.0.25", False
+    with pytest.raises(Refused, match="it is fd00::26, 10.8.0.25"):
+        lead(other, "ready")
 
 
 def test_check_mode_tells_it_and_sends_nothing(site: Any) -> None:

@@ -210,12 +210,27 @@ def test_a_command_line_has_the_id_of_one_deployment(
         ("https://10.0.0.5:8443/redfish", "10.0.0.5"),
         ("10.0.0.5", "10.0.0.5"),
         ("bmc1:623", "bmc1"),
+        ("https://[FD00::05]", "fd00::5"),
+        ("fd00::5", "fd00::5"),
         ("", ""),
         ("[", ""),
     ],
 )
 def test_a_bmc_is_known_by_its_host_alone(address: str, host: str) -> None:
     assert record.bmc_host(address) == host
+
+
+@pytest.mark.parametrize(
+    ("fields", "other", "shared"),
+    [
+        ({"ip": "fd00::1"}, {"ip": "10.0.0.1, FD00:0::1"}, "ip"),
+        ({"ip": "10.0.0.1"}, {"ip": "10.0.0.10"}, ""),
+        ({"bmc": "fd00::1"}, {"bmc": "FD00::01"}, "bmc"),
+        ({"bmc": "fd00::1"}, {"bmc": "fd00::2"}, ""),
+    ],
+)
+def test_an_address_is_shared_however_it_is_spelled(fields: dict[str, str], other: dict[str, str], shared: str) -> None:
+    assert record.shared(fields, other) == shared
 
 
 @pytest.mark.parametrize("name", ["gpu[1-4]", "a,b", "/re.*/", "^file", "a@b", "-z", "", "a b", "n1+3"])

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _deployment as deployment
+from ansible_collections.gpufleet.baremetal.plugins.module_utils import _net as net
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, FleetError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import READY, NodeState, mac
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import Image, Wanted
@@ -57,14 +58,13 @@ def macs(record: Mapping[str, Any]) -> frozenset[str]:
 
 
 def addresses(record: Mapping[str, Any]) -> frozenset[str]:
-    fields = ("ipaddr", "ipaddr6")
-    return frozenset(str(one[key]) for one in devices(record).values() for key in fields if one.get(key))
+    found = (one.get(key) for one in devices(record).values() for key in ("ipaddr", "ipaddr6"))
+    return frozenset(map(net.called, found)) - {""}
 
 
 def its_alone(wanted: Wanted) -> dict[str, str]:
     """Where the inventory says which addresses no other node may have, and which."""
-    given = wanted.extras
-    return {_ADDRESS: str(given.get("ipaddr") or ""), _BMC: _of_bmc(given.get("ipmi"))}
+    return {_ADDRESS: net.called(wanted.extras.get("ipaddr")), _BMC: _of_bmc(wanted.extras.get("ipmi"))}
 
 
 def alone(record: Mapping[str, Any]) -> dict[str, frozenset[str]]:
@@ -73,9 +73,10 @@ def alone(record: Mapping[str, Any]) -> dict[str, frozenset[str]]:
 
 
 def _of_bmc(ipmi: Any) -> str:
-    """Behind one address there may be several, each with a port of its own."""
+    """Behind one address there may be several, each with a port of its own; that of IPMI goes without saying."""
     found = ipmi if isinstance(ipmi, Mapping) else {}
-    return f"{found['ipaddr']}:{found.get('port') or ''}".rstrip(":") if found.get("ipaddr") else ""
+    host, port = net.called(found.get("ipaddr")), str(found.get("port") or "")
+    return host if not host or port in ("", "623") else f"{host}:{port}"
 
 
 def serial(record: Mapping[str, Any]) -> str:

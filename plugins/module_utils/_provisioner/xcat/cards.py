@@ -77,7 +77,9 @@ class Cards:
         for attribute in ALONE:
             value = fields.get(attribute, "")
             witness = self._witness(attribute, value) if value else ("", "")
-            if value and not witness[0]:
+            # Of IPv6 there are several spellings, and no expression for all of them.
+            several = ":" in value and attribute in ("ip", "bmc")
+            if value and (several or not witness[0]):
                 return self._cli.nodes([])
             if value:
                 # An ip may be several, and the node that has one of them lists it alone, or among others.

@@ -22,6 +22,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Callable, TypeVar
 
+from ansible_collections.gpufleet.baremetal.plugins.module_utils import _net as net
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import require
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
     AuthFailed,
@@ -321,11 +322,12 @@ class Cli:
         server = together.once(self._driver, "XCATHOST", lambda: command.run(self._driver, ["printenv", "XCATHOST"]))
         if server.out.strip() or server.code not in (0, 1):  # 1: it is not set
             return ""
-        answer = command.run(self._driver, ["getent", "hosts", name])
-        found = answer.out.split()
+        # "hosts" tells of a name with addresses of both kinds those of IPv6 alone.
+        answer = command.run(self._driver, ["getent", "ahosts", name])
+        found = list(dict.fromkeys(net.called(line.split()[0]) for line in answer.out.splitlines() if line.strip()))
         if not found:
-            return f"getent hosts {name} finds nothing"
-        return f"it is {found[0]}" if address and found[0] != address else ""
+            return f"getent ahosts {name} finds nothing"
+        return f"it is {', '.join(found)}" if address and net.called(address) not in found else ""
 
     # -- what became of a write --------------------------------------------------------------------------------
 

@@ -76,5 +76,5 @@ def unresolved(cli: Cli, wanted: Wanted, raw: Mapping[str, str]) -> FleetError |
         wanted=f"{wanted.key} with the address {raw.get('ip') or 'of its ip, which is not set'}",
         seen=why,
         do="set ip in the option driver (enroll_driver), and the domain of its network or of the site at xCAT"
-        f" (makehosts {wanted.key}; getent hosts {wanted.key})",
+        f" (makehosts {wanted.key}; getent ahosts {wanted.key})",
     )

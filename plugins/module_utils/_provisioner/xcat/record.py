@@ -13,12 +13,14 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import quote, unquote
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _deployment as deployment
+from ansible_collections.gpufleet.baremetal.plugins.module_utils import _net as net
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import keep_secret
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import mac
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.one_bmc import bmc_place
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import Wanted
 
 #: What the option ``driver`` may set of a node's record. None of it says what is deployed.
@@ -141,7 +143,7 @@ def its_alone(wanted: Wanted) -> dict[str, str]:
 
 
 def _addresses(record: Mapping[str, Any]) -> list[str]:
-    return [one.strip() for one in str(record.get("ip") or "").split(",") if one.strip()]
+    return [net.called(one) for one in str(record.get("ip") or "").split(",") if one.strip()]
 
 
 def shared(fields: Mapping[str, str], other: Mapping[str, str]) -> str:
@@ -316,8 +318,4 @@ def told_to_logs(wanted: Wanted, address: str) -> ConfigError | None:
 
 def bmc_host(address: Any) -> str:
     """xCAT knows a BMC by its name or address alone."""
-    text = str(address or "")
-    try:
-        return urlsplit(text if "://" in text else f"//{text}").hostname or ""
-    except ValueError:
-        return ""
+    return bmc_place(str(address or "")).partition(" ")[0]

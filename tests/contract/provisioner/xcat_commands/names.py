@@ -32,6 +32,8 @@ class Names:
         self.hosts: dict[str, str] = {}
         self.dns: dict[str, str] = {}
         self.leases: dict[str, str] = {}
+        #: What names have beside it.
+        self.of_ipv6: dict[str, str] = {}
         self.has_domain = True
         self.has_dns = True
         #: Does it look at nodes by nmap? Then it asks for no name of a node whose ``ip`` it knows.
@@ -76,8 +78,13 @@ class Names:
         return Answer(0, out)
 
     def _getent(self, argv: list[str], _stdin: str) -> Answer:
-        address = self._resolved(argv[1])
-        return Answer(0, f"{address}     {argv[1]}.gpu.example.com {argv[1]}\n") if address else Answer(2)
+        """glibc's: ``hosts`` tells the addresses of IPv4 where there is none of IPv6, ``ahosts`` all."""
+        database, name = argv
+        found = [one for one in (self.of_ipv6.get(name, ""), self._resolved(name)) if one]
+        if database == "hosts":
+            return Answer(0, f"{found[0]}     {name}.gpu.example.com {name}\n") if found else Answer(2)
+        first = [f"{one}    STREAM {name}.gpu.example.com\n{one}    DGRAM  \n{one}    RAW    \n" for one in found]
+        return Answer(0 if found else 2, "".join(first))
 
 
 NAMING: dict[str, Callable[[Any, list[str], str], Answer]] = {
