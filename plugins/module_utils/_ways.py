@@ -43,6 +43,7 @@ def to(host: str, setting: str) -> Ask:
             f"the inventory has no host {host}",
             address=host,
             wanted="the name of a host of the inventory, as ansible-inventory --list shows it",
-            do=f"correct {setting}, or add that host to the inventory",
+            do=f"correct {setting}, or add that host to the inventory; where AWX slices the job, it is in one slice"
+            " alone: let it be one job (awx_slices: 1)",
         )
     return ask

@@ -119,6 +119,7 @@ def test_hosts_that_are_wrong_or_dead_are_told_and_a_task_that_is_delegated_refu
         here=True,
     )
     assert "the inventory has no host mn9" in wrong["msg"] and "gpufleet_provisioner_login_host" in wrong["msg"]
+    assert "awx_slices: 1" in wrong["msg"], "a slice of AWX has a part of the inventory alone"
     assert sent["failed"] and "nobody here knows the way" in sent["msg"] and "delegate_to" in sent["msg"], sent
     play.jump["ansible_port"] = 1
     [dead] = play.run(task("ready"), here=True)
