@@ -30,12 +30,14 @@ def detached(
     *,
     limit: float,
     again: Again = lambda _known, _told: False,
+    begins: Callable[[], object] = lambda: None,
 ) -> Result:
     """Start the job, or join it; nothing is known of its verdict yet.
 
     :param measure: gives the verdict, in a process of its own.
     :param limit: seconds after which it ends by itself.
     :param again: is a job that is known to be run once more, by its file and its answer?
+    :param begins: writes down what whoever joins it must find, before anybody can.
     """
 
     def work() -> Mapping[str, Any]:
@@ -47,9 +49,8 @@ def detached(
     profile = begun.wanted.reference()
     stale = DETACHED.get(begun.gate, job.STALE_SECONDS)
     starts = job.here if params.get(HERE) else job.start
-    found = starts(
-        begun.gate, params, work, limit=limit, profile=profile, started=begun.started, again=again, stale=stale
-    )
+    how: dict[str, Any] = {"again": again, "begins": begins, "stale": stale}
+    found = starts(begun.gate, params, work, limit=limit, profile=profile, started=begun.started, **how)
     places = {name: str(params[name]) for name in ("state_dir", "boot_id_path")}
     return Result(changed=False, data={**found, **places})
 

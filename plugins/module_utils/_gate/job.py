@@ -62,6 +62,7 @@ def start(
     profile: Mapping[str, Any],
     started: str = "",
     again: Callable[[Mapping[str, Any], Mapping[str, Any]], bool] = lambda _known, _told: False,
+    begins: Callable[[], object] = lambda: None,
     stale: float = STALE_SECONDS,
     report: float = REPORT_SECONDS,
 ) -> dict[str, Any]:
@@ -71,6 +72,7 @@ def start(
     :param limit: seconds after which the work ends by itself.
     :param started: when the gate began, which the verdict says as well.
     :param again: is one that is known to be run once more? Asked with its file, and with its answer, empty without one.
+    :param begins: writes down what whoever joins it must find, before anybody can.
     :param stale: seconds after which an answer says nothing any more.
     :param report: seconds within which the worker has to report itself; later it is told not to begin.
     :returns: what the job's file says, with ``joined``.
@@ -86,6 +88,7 @@ def start(
         if found is not None and not again(found, told(folder, name)) and not _stale(folder, name, stale):
             return {**found, "joined": True}
         about = _begins(folder, gate, params, limit=limit, profile=profile, started=started)
+        begins()
         detach(lambda say: _worker(folder, about, work, say), report)
         found = known(folder, name)
     if found is None:
@@ -101,12 +104,14 @@ def here(
     limit: float,
     profile: Mapping[str, Any],
     started: str = "",
+    begins: Callable[[], object] = lambda: None,
     **_joins: Any,
 ) -> dict[str, Any]:
     """The same in this process, which nobody waits for but the scheduler whose job it is: what ends that ends this."""
     place = str(params["state_dir"])
     with _told_of_room(place), alone_in(_folder(place)) as folder:
         about = _begins(folder, gate, params, limit=limit, profile=profile, started=started)
+        begins()
     _worker(folder, about, work, lambda _word: None)
     return {**about, "joined": False}
 

@@ -70,7 +70,6 @@ def _started(params: Mapping[str, Any], begun: Begun, parts: Parts) -> Result:
 
     def work() -> Mapping[str, Any]:
         unit = scope.enter(store.job, f"gpufleet soak of {hours:g} hours")
-        store.ask(hours)
         return Part(params, begun, parts, store, unit, unsaid=FAIL not in words).run(Context())[0]
 
     def again(known: Mapping[str, Any], told: Mapping[str, Any]) -> bool:
@@ -85,7 +84,8 @@ def _started(params: Mapping[str, Any], begun: Begun, parts: Parts) -> Result:
             store.ask(hours)
         return not lives and word != FAIL and (word != PASS or hours > store.asked())
 
-    return detached(params, begun, work, limit=limit_of(params, hours), again=again)
+    # Who joins it asks for more than what stands there, and its own words must not come after those.
+    return detached(params, begun, work, limit=limit_of(params, hours), again=again, begins=lambda: store.ask(hours))
 
 
 def _ending(hours: float) -> Refused:
