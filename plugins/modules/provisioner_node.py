@@ -52,18 +52,19 @@ options:
       - V(maintenance) takes the node out of the provisioner's own care under our token, so that its power and boot
         may be driven through its BMC. On MAAS a deployed node is locked, and the token stands in its description;
         on Warewulf the token is a tag of the node; on xCAT and BCM it is a word in a field of the node, which keeps
-        our own runs and nobody else.
-      - V(serviceable) lifts that, if the hold is ours.
+        our own runs and nobody else. Where a mark of V(quarantined) stands, it is laid over that.
+      - V(serviceable) lifts that, if the hold is ours. A mark that it was laid over stands again.
       - V(quarantined) marks a node that a verdict speaks against, by a hold of its own kind, with O(why) and O(author)
         in it; the first one stays. It is what V(maintenance) is there, so that Ironic deploys the node for nobody, nor
         does MAAS where it can lock it. A hold of somebody else's, or of V(maintenance), is left alone, and so is a node
         that the provisioner is at work with, which the mark could freeze there, and the task fails. One that the
         provisioner does not know is left unchanged.
-      - V(readmitted) lifts that mark alone, if it is ours. One task for all hosts asks for none of which the ledger has
-        neither a mark that stands nor that one was to be written since the last one was lifted. What
-        leads to a remedy of the provisioner's (V(ready), V(deployed), V(released) and its work) lifts it as well, with
-        the leave to begin; where that is then refused, the mark stands again. What such a task finds under way, or
-        due to be booted by its BMC, goes on without the mark as well. V(serviceable) leaves it.
+      - V(readmitted) lifts that mark alone, if it is ours, also one that a V(maintenance) was laid over, which stays.
+        One task for all hosts asks for none of which the ledger has neither a mark that stands nor that one was to be
+        written since the last one was lifted. What leads to a remedy of the provisioner's (V(ready), V(deployed),
+        V(released) and its work) lifts it as well, with the leave to begin; where that is then refused, the mark stands
+        again. What such a task finds under way, or due to be booted by its BMC, goes on without the mark as well.
+        V(serviceable) leaves it.
       - V(annotated) writes O(annotations), wherever the node stands; what cannot be written there now is in
         RV(deferred).
       - V(inspected), V(tested), V(cleaned), V(serviced), V(rescued) and V(unrescued) begin work of the provisioner's

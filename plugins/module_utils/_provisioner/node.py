@@ -138,11 +138,12 @@ def _released(driver: Driver, wanted: Wanted, params: Mapping[str, Any], ctx: Co
 def _maintenance(driver: Driver, wanted: Wanted, params: Mapping[str, Any], ctx: Context) -> Result:
     moment = ctx.moment()
     before = after = _known(driver, wanted)
-    token = _standing(before) or wanted.token(str(params.get("why") or "maintenance"))
-    if not _standing(before):
+    own = wanted.token(str(params.get("why") or "maintenance"))
+    token = _in_maintenance(before) or marks.laid_over(own, before)
+    if not _in_maintenance(before):
         with writing(driver, before, wanted) as before:
-            token = _standing(before) or token
-            if not _standing(before):
+            token = _in_maintenance(before) or marks.laid_over(own, before)
+            if not _in_maintenance(before):
                 driver.hold(before, token, wanted)
         after = _held(driver, before, wanted, token, ctx)
     result = _result(driver, wanted, before, after, Changes(), goal="")
@@ -157,13 +158,17 @@ def _serviceable(driver: Driver, wanted: Wanted, params: Mapping[str, Any], ctx:
     looked = {} if _is_held(before) else moment
     if _is_held(before):
         with writing(driver, before, wanted) as before:
-            if _is_held(before):
+            mark = marks.beneath(before.hold)
+            if mark:
+                driver.hold(before, mark, wanted)
+            elif _is_held(before):
                 driver.lift(before, wanted)
-        after = before if marks.is_marked(before) else _held(driver, before, wanted, "", ctx)
+        after = before if marks.is_marked(before) else _held(driver, before, wanted, mark, ctx)
     result = _result(driver, wanted, before, after, Changes(), goal="")
     told = {"hold_token": before.hold, "provisioner": driver.name, **looked}
-    marked = marks.stays(before, {**told, **moves.noted(params), **moment}, ctx)
-    result.events += marked if marks.is_marked(before) else [Event("maintenance", "lifted", told)]
+    stands = after if marks.is_marked(after) else before
+    marked = marks.stays(stands, {**told, "hold_token": stands.hold, **moves.noted(params), **moment}, ctx)
+    result.events += marked if marks.is_marked(stands) else [Event("maintenance", "lifted", told)]
     return result
 
 
@@ -231,6 +236,11 @@ _STATES: Mapping[str, Callable[[Driver, Wanted, Mapping[str, Any], Context], Res
 def _standing(node: NodeState) -> str:
     """The token of the maintenance that stands; empty where there is none of this collection's."""
     return node.hold if node.maintenance and has_form(node.hold) else ""
+
+
+def _in_maintenance(node: NodeState) -> str:
+    """The same, where it is one for work, and no mark of quarantine, which ends with its remedy."""
+    return "" if marks.is_marked(node) else _standing(node)
 
 
 def _is_held(node: NodeState) -> bool:

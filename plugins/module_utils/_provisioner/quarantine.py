@@ -22,16 +22,41 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.co
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.guard import found, writing
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.told import record, seen
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import Wanted
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import QUARANTINE, has_form, kind_of, make_token
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import (
+    PREFIX,
+    QUARANTINE,
+    has_form,
+    kind_of,
+    make_token,
+)
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Event, Result
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._watched import untaken
 
 _ABSENT = NodeState(id="", name="", native=ABSENT, state=ABSENT)
+#: In a hold for other work, before the mark that it was laid over.
+_OVER = " over "
 
 
 def is_marked(node: NodeState) -> bool:
     """Also where that was half written, or half lifted."""
     return kind_of(node.hold) == QUARANTINE
+
+
+def laid_over(token: str, node: NodeState) -> str:
+    """A hold for other work of a node that may be marked: the mark comes back when that work is done."""
+    return f"{token}{_OVER}{node.hold}" if is_marked(node) else token
+
+
+def beneath(hold: str) -> str:
+    """The mark that a hold for other work was laid over; empty where it was none."""
+    return _parts(hold)[1]
+
+
+def _parts(hold: str) -> tuple[str, str]:
+    """A hold for other work, and the mark beneath it; any other hold, and nothing."""
+    own, over, rest = hold.partition(f"{_OVER}{PREFIX}")
+    mark = f"{PREFIX}{rest}" if over else ""
+    return (own, mark) if kind_of(mark) == QUARANTINE and kind_of(hold) != QUARANTINE else (hold, "")
 
 
 def quarantined(driver: Driver, wanted: Wanted, params: Mapping[str, Any], ctx: Context) -> Result:
@@ -63,18 +88,23 @@ def let_go(driver: Driver, node: NodeState, step: str, wanted: Wanted, ctx: Cont
 
 
 def readmitted(driver: Driver, wanted: Wanted, params: Mapping[str, Any], ctx: Context) -> Result:
-    """It stands no more. Another hold, of whatever kind, is left as it is."""
+    """It stands no more. Another hold, of whatever kind, is left as it is, without the mark beneath it."""
     moment = ctx.moment()
     before = after = found(driver, wanted)
     if before is None or after is None:
         return _result(_ABSENT, _ABSENT, [])
-    if not is_marked(before):  # whatever our ledger had to go by, such as a mark whose answer was lost
+    if not is_marked(before) and not beneath(before.hold):
+        # Whatever our ledger had to go by, such as a mark whose answer was lost.
         return _result(before, before, [] if before.maintenance or before.hold else [_lifted(driver, before, moment)])
     with writing(driver, before, wanted) as now:
-        if is_marked(now):
+        left = _parts(now.hold)[0] if beneath(now.hold) else ""
+        if left:
+            driver.hold(now, left, wanted)
+        elif is_marked(now):
             driver.lift(now, wanted)
-    after = _read_back(driver, now, wanted, "", ctx)
-    return _result(before, after, [_lifted(driver, before)])
+    after = _read_back(driver, now, wanted, left, ctx)
+    told = {"hold_token": left, "provisioner": driver.name, **moves.noted(params), **moment}
+    return _result(before, after, [Event("maintenance", "held", told) if left else _lifted(driver, before)])
 
 
 def stays(node: NodeState, told: Mapping[str, Any], ctx: Context) -> list[Event]:

@@ -45,8 +45,6 @@ def test_a_mark_says_why_and_who_and_stays_until_it_is_readmitted(site: Any, the
     assert told["changed"] and told["maintenance"] and told["hold"] == MARK and holds_of(told) == [("held", MARK)]
     again = lead(options, "quarantined", why="another finding", **OURS)
     assert not again["changed"] and again["hold"] == MARK and holds_of(again) == [("held", MARK)]
-    held = lead(options, "maintenance", why="power cycle", **OURS)
-    assert not held["changed"] and held["hold"] == MARK, "it is in no care of the provisioner's already"
     left = lead(options, "serviceable", **OURS)
     assert not left["changed"] and left["hold"] == MARK and "quarantine stays" in str(left["warnings"])
     site.faults.forget()
@@ -96,6 +94,29 @@ def test_a_hold_for_other_work_of_ours_is_left_as_it_is(site: Any) -> None:
     with pytest.raises(Refused, match="lift it first"):
         lead({**options, "image": site.image("2")}, "deployed", **OURS)
     assert site.faults.writes == [] and lead(options, "maintenance", **OURS)["hold"] == held
+
+
+def test_a_maintenance_is_laid_over_a_mark_and_ends_by_its_own_word(site: Any) -> None:
+    """With hands inside the machine no remedy passes, and whoever readmits the node takes the mark alone."""
+    options = deployed(site)
+    if declined(site, "holds", lambda: lead(options, "quarantined")):
+        return
+    lead(options, "quarantined", **GIVEN)
+    own = "gpufleet:run8:hands inside"
+    foretold = lead(options, "maintenance", why="hands inside", check=True, **OURS)
+    held = lead(options, "maintenance", why="hands inside", **OURS)
+    assert held["changed"] and held["maintenance"] and held["hold"] == foretold["hold"] == f"{own} over {MARK}"
+    assert not lead(options, "maintenance", why="again", **OURS)["changed"]
+    with pytest.raises(Refused, match="lift it first"):
+        lead({**options, "image": site.image("2")}, "deployed", **OURS)
+    back = lead(options, "serviceable", **OURS)
+    assert back["changed"] and back["maintenance"] and back["hold"] == MARK and holds_of(back) == [("held", MARK)]
+    lead(options, "maintenance", why="hands inside", **OURS)
+    freed = lead(options, "readmitted", **OURS)
+    assert freed["changed"] and freed["maintenance"] and freed["hold"] == own and holds_of(freed) == [("held", own)]
+    assert not lead(options, "readmitted", **OURS)["changed"]
+    done = lead(options, "serviceable", **OURS)
+    assert done["changed"] and not done["maintenance"] and holds_of(done) == [("lifted", own)]
 
 
 def test_no_mark_stands_over_a_deployment_that_is_under_way(site: Any) -> None:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Callable
@@ -15,7 +16,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store i
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._moment import AFTER_EVENT
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._maintained import renewed
-from controller import LIFTED, READY, VERIFIED, Controller, wait
+from controller import HELD, LIFTED, READY, VERIFIED, Controller, wait
 
 pytestmark = pytest.mark.slow
 VERB = "gpufleet.baremetal.provisioner_node"
@@ -124,6 +125,16 @@ def test_a_look_that_sees_a_part_of_the_mark_says_so(maas_site: Any, controller:
     assert words(controller)[-1] == ("lifted", True)
     controller.play(READMITTED)
     assert described(maas_site, controller) == ""
+
+
+def test_a_maintenance_over_the_mark_is_one_to_the_ledger_until_it_is_lifted(
+    maas_site: Any, controller: Controller
+) -> None:
+    controller.play(MARKED, HELD, READMITTED)
+    assert re.fullmatch(r"gpufleet:[^:+]+:reseat", described(maas_site, controller)), "without the mark"
+    assert [name for name, _marked in words(controller)] == ["held", "held", "held"]
+    controller.play(LIFTED, READMITTED)
+    assert described(maas_site, controller) == "" and words(controller)[-1] == ("lifted", False)
 
 
 def test_a_look_from_before_the_mark_says_nothing_of_it(maas_site: Any, controller: Controller) -> None:

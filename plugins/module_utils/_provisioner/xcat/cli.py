@@ -238,11 +238,10 @@ class Cli:
 
     def groups(self, names: Sequence[str]) -> dict[str, dict[str, str]]:
         """What groups say of their nodes; those that it does not know are left out."""
-
-        def of_block(block: Sequence[str]) -> dict[str, dict[str, str]]:
-            return self._read("group", block, ("provmethod", "netboot"))
-
-        return self._of_each("groups", names, lambda every: _by_blocks(every, of_block))
+        asked = ("provmethod", "netboot")
+        return self._of_each(
+            "groups", names, lambda every: _by_blocks(every, lambda block: self._read("group", block, asked))
+        )
 
     def _read(self, kind: str, names: Sequence[str], asked: Sequence[str], *where: str) -> dict[str, dict[str, str]]:
         """:raises BadAnswer: unless each that was asked for is told, or told to be unknown."""
