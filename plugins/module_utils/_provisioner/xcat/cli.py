@@ -311,9 +311,7 @@ class Cli:
     def unresolved(self, name: str, address: str) -> str:
         """Why this name stands for no node to the management node, as far as that can be told; else empty."""
         told = self.told([name], "nodestat").get(name, "")
-        if _NO_NAME in told:
-            return told
-        return self._looked_up(name, address)
+        return told if _NO_NAME in told else self._looked_up(name, address)
 
     def _looked_up(self, name: str, address: str) -> str:
         """On the management node itself. From another machine nobody asks its resolver: xCAT's client runs wherever its
