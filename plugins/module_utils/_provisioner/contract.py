@@ -222,6 +222,8 @@ class Driver(OfImages, OfLeaving, OfPower, OfServices, OfWork, ABC):
 
     # -- reading -----------------------------------------------------------------------------------------------
 
+    #: Why one that it does not seem to know may be there all the same; empty where its login is shown all.
+    hidden: str = ""
     #: Between which seconds its clock is ahead of this machine's, where its answers have told that.
     ahead: tuple[float, float] | None = None
 

@@ -265,6 +265,7 @@ def _known(driver: Driver, wanted: Wanted) -> NodeState:
         raise Refused(
             f"{driver.name} does not know the node {wanted.key}",
             node=wanted.host,
+            seen=driver.hidden,
             do="enrol it first: provisioner_node with state ready",
         )
     return node

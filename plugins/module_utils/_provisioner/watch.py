@@ -229,7 +229,7 @@ class _Batch:
     def _look(self, wanted: Wanted, node: NodeState | None) -> None:
         demand_its_place(self._driver, node, wanted)
         if node is None:
-            told = f"{self._driver.name} does not know {wanted.key}"
+            told = ": ".join(filter(None, (f"{self._driver.name} does not know {wanted.key}", self._driver.hidden)))
             self._close(wanted.host, False, told, kind=ConfigError.kind)
             return
         if self._ctx.ordered.get(wanted.host) == DEPLOYED:

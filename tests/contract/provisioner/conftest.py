@@ -15,6 +15,7 @@ import pytest
 # Files of this folder, which is no package: its name would stand for all folders of this name.
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
+import keystone_site as behind_keystone
 import service_sites
 import sites
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _away as away
@@ -88,6 +89,12 @@ def _its_nodes_end_with_it(started: Any) -> Iterator[None]:
 @services.real
 def ironic_site(started: Any) -> Any:
     return started(service_sites.IronicSite)
+
+
+@pytest.fixture(scope="session")
+@services.real
+def keystone_site(started: Any) -> Any:
+    return started(behind_keystone.KeystoneSite)
 
 
 @pytest.fixture(scope="session")

@@ -29,8 +29,6 @@ PASSWORD = "ironic-Pa55word"
 
 CONFIG = """
 [DEFAULT]
-auth_strategy = http_basic
-http_basic_auth_user_file = {home}/htpasswd
 host = contract-conductor
 my_ip = 127.0.0.1
 state_path = {home}
@@ -77,6 +75,11 @@ lock_path = {home}/lock
 driver = noop
 [sensor_data]
 send_sensor_data = false
+[DEFAULT]
+{auth}
+"""
+AUTH = """auth_strategy = http_basic
+http_basic_auth_user_file = {home}/htpasswd
 """
 
 
@@ -110,7 +113,16 @@ class IronicServer:
         (package / "METADATA").write_text("Metadata-Version: 2.1\nName: gpufleet-steps\nVersion: 1\n", encoding="ascii")
         (package / "entry_points.txt").write_text(ENTRY_POINTS, encoding="ascii")
         config = self.home / "ironic.conf"
-        config.write_text(CONFIG.format(home=self.home, port=self.port, url=self.url), encoding="utf-8")
+        filled = CONFIG.format(home=self.home, port=self.port, url=self.url, auth=self.prepared())
+        config.write_text(filled, encoding="utf-8")
+        argv = ["--config-file", str(config)]
+        with open(self.home / "ironic.log", "wb") as log:
+            dbsync = [str(VENV / "bin" / "ironic-dbsync"), *argv, "create_schema"]
+            subprocess.run(dbsync, check=True, stdout=log, stderr=log)
+        self.go_on(timeout)
+
+    def prepared(self) -> str:
+        """What of its configuration says who may ask it, and whatever that needs."""
         line = subprocess.run(
             [
                 str(VENV / "bin" / "python"),
@@ -123,11 +135,11 @@ class IronicServer:
             check=True,
         ).stdout
         (self.home / "htpasswd").write_text(f"{USER}:{line}", encoding="ascii")
-        argv = ["--config-file", str(config)]
-        with open(self.home / "ironic.log", "wb") as log:
-            dbsync = [str(VENV / "bin" / "ironic-dbsync"), *argv, "create_schema"]
-            subprocess.run(dbsync, check=True, stdout=log, stderr=log)
-        self.go_on(timeout)
+        return AUTH.format(home=self.home)
+
+    def login(self) -> dict[str, str]:
+        """By which it knows one who may do everything."""
+        return {"Authorization": f"Basic {base64.b64encode(f'{USER}:{PASSWORD}'.encode()).decode()}"}
 
     def go_on(self, timeout: float = 90.0) -> None:
         """With what it knows, as after a restart."""
@@ -163,9 +175,7 @@ class IronicServer:
         raise RuntimeError((self.home / "ironic.log").read_text(errors="replace")[-3000:])
 
     def get(self, path: str) -> bytes:
-        request = urllib.request.Request(self.url + path)
-        token = base64.b64encode(f"{USER}:{PASSWORD}".encode()).decode()
-        request.add_header("Authorization", f"Basic {token}")
+        request = urllib.request.Request(self.url + path, headers=self.login())
         request.add_header("X-OpenStack-Ironic-API-Version", "latest")
         with urllib.request.urlopen(request, timeout=10) as answer:
             return bytes(answer.read())

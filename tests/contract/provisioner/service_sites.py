@@ -73,7 +73,7 @@ class IronicSite(ServiceSite):
     def __init__(self, folder: Path) -> None:
         if ironic_server.missing():
             pytest.skip(ironic_server.missing())
-        self._server = ironic_server.IronicServer(folder)
+        self._server = self.made(folder)
         try:
             self._server.start()
         except BaseException:
@@ -91,6 +91,10 @@ class IronicSite(ServiceSite):
         ) as database:  # its API: a deployed one alone
             database.execute("UPDATE nodes SET protected = 1 WHERE name = 'neighbour-protected'")
         self._neighbours, self._last = self.newest(), 0
+
+    def made(self, folder: Path) -> ironic_server.IronicServer:
+        """It is started by whoever asks for it."""
+        return ironic_server.IronicServer(folder)
 
     def close(self) -> None:
         super().close()
@@ -123,9 +127,9 @@ class IronicSite(ServiceSite):
     def ask(self, method: str, path: str, body: Any = None, *, version: str = "1.81") -> Any:
         """Past the proxy."""
         data = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request(self._url + "/v1" + path, data=data, method=method)
-        token = base64.b64encode(f"{USER}:{PASSWORD}".encode()).decode()
-        request.add_header("Authorization", f"Basic {token}")
+        request = urllib.request.Request(
+            self._url + "/v1" + path, data=data, method=method, headers=self._server.login()
+        )
         request.add_header("X-OpenStack-Ironic-API-Version", version)
         request.add_header("Content-Type", "application/json")
         with urllib.request.urlopen(request, timeout=30) as answer:

@@ -10,10 +10,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ironic import api
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ironic.driver import IronicDriver
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ironic.words import (
     NOT_SHOWN,
+    reason,
     without_arguments,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
@@ -31,8 +31,8 @@ ERROR = f"Failed to prepare node u-1 for cleaning: node does not support this cl
 def test_what_a_step_is_given_is_in_nothing_that_is_told_of_its_node(deployed_by: str) -> None:
     driver = IronicDriver({"provisioner_url": "http://127.0.0.1:9"}, Context())
     raw = {"uuid": "u-1", "provision_state": "clean failed", "last_error": ERROR, "maintenance": True}
-    for reason in (ERROR, deployed_by, f"of old: {ERROR}"):
-        node = driver.state_of({**raw, "maintenance_reason": reason, "fault": "clean failure"})
+    for told in (ERROR, deployed_by, f"of old: {ERROR}"):
+        node = driver.state_of({**raw, "maintenance_reason": told, "fault": "clean failure"})
         assert "does not support this clean step" in node.last_error
         assert SECRET not in f"{node} {node.last_error} {node.hold} {node.foreign}"
     assert "clean step" in node.foreign, "whose text it is stays told"
@@ -54,7 +54,7 @@ def test_nor_in_what_is_told_of_its_power() -> None:
 def test_nor_in_what_is_told_of_a_refusal() -> None:
     for body in ({"error_message": {"faultstring": ERROR}}, {"error_message": json.dumps({"faultstring": ERROR})}):
         answer = SimpleNamespace(status_code=400, text=json.dumps(body), json=lambda body=body: body)
-        assert "does not support" in api._reason(answer) and SECRET not in api._reason(answer)
+        assert "does not support" in reason(answer) and SECRET not in reason(answer)
 
 
 WORDS = st.text(st.characters(exclude_characters="{}"), max_size=12)

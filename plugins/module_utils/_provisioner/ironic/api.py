@@ -9,7 +9,6 @@ locked for a moment is asked again under the verb's own wait, and every other 40
 
 from __future__ import annotations
 
-import json
 import traceback
 from collections.abc import Callable, Mapping
 from functools import cached_property, lru_cache
@@ -31,7 +30,10 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ir
     RUNBOOK_VERSION,
     SERVICE_VERSION,
 )
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ironic.words import without_arguments
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ironic.words import (
+    locked_for_a_moment,
+    reason,
+)
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._transport import Clock, Peer, cause, said, short
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
 
@@ -58,7 +60,10 @@ _SINCE = {
     RUNBOOK_VERSION: "Ironic 26.1 (2024.2)",
 }
 
-_AGAIN = frozenset({409, 503})
+#: Of a refusal that says which right is lacking.
+FORBIDDEN = 403
+#: So does Ironic 39.0 with 500, where a right is for logins of the whole system alone (oslo_policy, InvalidScope).
+_OF_THE_SYSTEM = "requires a scope of"
 #: Told by one that is there, and asks for patience.
 _LATER = frozenset({408, 425, 429})
 _PEER = Peer(
@@ -206,6 +211,15 @@ class IronicApi:
             return None
         return self._json(answer, "GET", path)
 
+    def shown(self, path: str, **query: Any) -> Any:
+        """The same; None as well where this login has no right to see it."""
+        try:
+            return self.get(path, **query)
+        except Refused as exc:
+            if exc.details.get("status") != FORBIDDEN:
+                raise
+            return None
+
     def listed(self, path: str, key: str, **query: Any) -> list[dict[str, Any]]:
         """All members of a list; Ironic cuts it into pages of a thousand."""
         found: list[dict[str, Any]] = []
@@ -251,13 +265,13 @@ class IronicApi:
         answer = self._ctx.written(
             what,
             send,
-            lambda got: not _locked_for_a_moment(got),
+            lambda got: not locked_for_a_moment(got),
             destructive=destructive,
             nodes=(host,),
             timeout=LOCK_TIMEOUT,
             interval=LOCK_INTERVAL,
             wanted=f"{method} {path} taken",
-            seen=_reason,
+            seen=reason,
             do="the node's conductor is busy with it; see 'reservation' of the node, and run again",
         )
         if answer is None:
@@ -267,12 +281,27 @@ class IronicApi:
     # -- one request -------------------------------------------------------------------------------------------
 
     def _send(self, method: str, path: str, **kwargs: Any) -> Any:
+        self._known_to_keystone()
+        answer = self._sent(method, path, **kwargs)
+        if answer.status_code == 401 and self._sdk and self._sdk.session.invalidate():
+            # Its token was revoked, or has ended by another clock. Nothing was done with it.
+            self._known_to_keystone()
+            answer = self._sent(method, path, **kwargs)
+        return answer
+
+    def _known_to_keystone(self) -> None:
+        """A token that ends soon is renewed here: what hinders it is Keystone's, and Ironic knows nothing of it."""
+        if self._sdk:
+            self._told_by_keystone(lambda cloud: cloud.session.get_project_id())
+
+    def _sent(self, method: str, path: str, **kwargs: Any) -> Any:
         try:
             return self.clock.timed(
                 lambda: self._client.request(
                     path,
                     method,
                     raise_exc=False,
+                    allow_reauth=False,
                     status_code_retries=0,
                     connect_retries=0,
                     headers={"Accept": "application/json"},
@@ -312,16 +341,16 @@ class IronicApi:
             raise Refused(
                 f"this Ironic does not speak API version {wanted}",
                 address=self.address,
-                seen=_reason(answer),
+                seen=reason(answer),
                 do=f"{_SINCE.get(wanted, _SINCE[MICROVERSION])} or newer is needed",
             )
-        if answer.status_code == 403:
+        if answer.status_code == FORBIDDEN or (answer.status_code == 500 and _OF_THE_SYSTEM in reason(answer)):
             raise Refused(
                 f"Ironic lets this login not do it: {method} {path}",
                 address=self.address,
                 wanted="a login that has the right named below",
-                seen=_reason(answer),
-                details={"status": 403},
+                seen=reason(answer),
+                details={"status": FORBIDDEN},
                 do="give its user, in its project, a role that Ironic's policy grants that right, or use another login;"
                 " this was not done",
             )
@@ -333,7 +362,7 @@ class IronicApi:
                 details=_PEER.elsewhere(),
                 do=f"correct {_PEER.setting}: scheme, host and port",
             )
-        raise _PEER.refusal(self.address, method, path, answer.status_code, _reason(answer))
+        raise _PEER.refusal(self.address, method, path, answer.status_code, reason(answer))
 
     def close(self) -> None:
         http = getattr((self._sdk or self._plain).session, "session", None)
@@ -354,24 +383,3 @@ def _not_by_keystone(exc: Exception) -> str:
     # Raised by the library while it handled nothing: it read an answer, and found no version of Keystone's in it.
     read = next((one for one in reversed(told) if isinstance(one, ksa.DiscoveryFailure)), None)
     return said(200, read) if read is not None and read.__context__ is None and read is told[-1] else ""
-
-
-def _locked_for_a_moment(answer: Any) -> bool:
-    """NodeLocked is 409, NoFreeConductorWorker 503; both say so in their text (ironic/common/exception.py)."""
-    if answer.status_code not in _AGAIN:
-        return False
-    text = _reason(answer).lower()
-    return "is locked by host" in text or "free conductor" in text or "no free conductor worker" in text
-
-
-def _reason(answer: Any) -> str:
-    """Ironic's own words: ``error_message`` holds JSON, or JSON inside a string."""
-    try:
-        message = answer.json().get("error_message", "")
-        if isinstance(message, str) and message.startswith("{"):
-            message = json.loads(message)
-        if isinstance(message, dict):
-            message = message.get("faultstring", "")
-    except (ValueError, AttributeError):
-        message = answer.text
-    return said(answer.status_code, without_arguments(message))

@@ -102,9 +102,10 @@ class IronicDriver(IronicReader):
         after = {**body, "driver_info": record.shown(body["driver_info"])}
         if wanted.boot_mac:
             after["port"] = mac(wanted.boot_mac)
-        raw = self.api.write(
-            "POST", "/nodes", body=body, saying=f"name={body['name']} driver={body['driver']}", host=wanted.host
-        )
+        with self.taken_by_others(wanted, f"the name {body['name']}"):
+            raw = self.api.write(
+                "POST", "/nodes", body=body, saying=f"name={body['name']} driver={body['driver']}", host=wanted.host
+            )
         if raw is None:
             predicted = NodeState(id="", name=body["name"], native="enroll", state=tables.STATES["enroll"])
             return predicted, Changes({}, after)
@@ -117,7 +118,8 @@ class IronicDriver(IronicReader):
         if node.native not in tables.INTERFACES_CHANGEABLE:
             deferred = [key for key, value in plain.items() if raw.get(key) != value]
             plain = {}
-        info = self._info_to_send(wanted, node)
+        login_failed = node.native == "enroll" and bool(node.last_error)
+        info = record.info_to_send(wanted, raw.get("driver_info") or {}, again=wanted.update_password or login_failed)
         operations = record.patch(raw, plain)
         for key, values in (
             ("driver_info", info),
@@ -132,19 +134,6 @@ class IronicDriver(IronicReader):
             return node, Changes(deferred=tuple(deferred))
         changed = self._patched(wanted, node, operations)
         return changed, _changes(raw, operations, tuple(deferred))
-
-    @staticmethod
-    def _info_to_send(wanted: Wanted, node: NodeState) -> dict[str, Any]:
-        """Ironic masks secrets, so they cannot be compared: they go along where something else differs, where the
-        login has just failed, and where the task asks for it."""
-        info = record.driver_info(wanted)
-        current = node.raw.get("driver_info") or {}
-        secrets = {key for key in info if record.is_secret(key)}
-        plain = {key: value for key, value in info.items() if key not in secrets}
-        login_failed = node.native == "enroll" and bool(node.last_error)
-        if wanted.update_password or login_failed or record.patch(current, plain) or secrets - set(current):
-            return info
-        return plain
 
     def _patched(self, wanted: Wanted, node: NodeState, operations: list[dict[str, Any]]) -> NodeState:
         raw = self.api.write(
@@ -167,7 +156,8 @@ class IronicDriver(IronicReader):
                 do="correct gpufleet_boot_mac, or delete that port in Ironic",
             )
         body = {"address": address, "node_uuid": node.id, "pxe_enabled": True}
-        self.api.write("POST", "/ports", body=body, saying=f"{address} node={node.id}", host=wanted.host)
+        with self.taken_by_others(wanted, f"the MAC {address} of gpufleet_boot_mac"):
+            self.api.write("POST", "/ports", body=body, saying=f"{address} node={node.id}", host=wanted.host)
         return Changes(changes.before, {**changes.after, "port": address}, changes.deferred)
 
     def annotate(self, node: NodeState, wanted: Wanted) -> Changes:

@@ -5,11 +5,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import BadAnswer, WrongMachine
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
+    BadAnswer,
+    NotOurs,
+    Refused,
+    WrongMachine,
+)
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._hardware import Hardware
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import many
@@ -62,6 +68,11 @@ class IronicReader(Driver):
     def address(self) -> str:
         return self.api.address
 
+    @property
+    def hidden(self) -> str:  # type: ignore[override]
+        project = self.api.project
+        return f"a login of the project {project} may not be shown the nodes of other ones" if project else ""
+
     def find(self, wanted: Wanted) -> NodeState | None:
         return self._found(wanted, lambda key: self.api.get(f"/nodes/{key}"), self.port_of)
 
@@ -103,6 +114,27 @@ class IronicReader(Driver):
                 do=KNOWN_THERE,
             )
 
+    @contextlib.contextmanager
+    def taken_by_others(self, wanted: Wanted, what: str) -> Iterator[None]:
+        """Of a node of another project this login is told nothing, but that its name or its MAC is taken.
+
+        :raises NotOurs: in place of that refusal
+        """
+        try:
+            yield
+        except Refused as exc:
+            if not self.hidden or "already exists" not in exc.seen:
+                raise
+            raise NotOurs(
+                f"{what} is that of a node which is not shown to this login",
+                node=wanted.host,
+                address=self.api.address,
+                wanted=f"no node, or one of the project {self.api.project}",
+                seen=exc.seen,
+                do="ask who administers Ironic whose it is; or correct the inventory",
+                details={"foreign": exc.seen},
+            ) from exc
+
     def port_of(self, address: str) -> dict[str, Any] | None:
         ports = self.api.listed("/ports", "ports", address=mac(address), fields=_PORT_FIELDS)
         return ports[0] if ports else None
@@ -110,17 +142,18 @@ class IronicReader(Driver):
     def serials(self, node: NodeState, *, ask: bool) -> Mapping[str, str]:
         told = {"of its record": str((node.raw.get("extra") or {}).get(record.EXTRA_SERIAL) or "")}
         if ask:
-            vendor = self._inspected(node).get("system_vendor") or {}
+            vendor = self._inspected(node, self.api.shown).get("system_vendor") or {}
             told["found by its inspection"] = str(vendor.get("serial_number") or "")
         return {source: serial for source, serial in told.items() if serial_of(serial)}
 
-    def _inspected(self, node: NodeState) -> dict[str, Any]:
-        """What its inspection stored; empty where it did not pass, or stored nothing."""
-        found = self.api.get(f"/nodes/{node.id}/inventory") if node.inspection == "passed" else None
+    @staticmethod
+    def _inspected(node: NodeState, ask: Callable[[str], Any]) -> dict[str, Any]:
+        """What its inspection stored; empty where it did not pass, or stored nothing. A lessee is not shown it."""
+        found = ask(f"/nodes/{node.id}/inventory") if node.inspection == "passed" else None
         return (found or {}).get("inventory") or {}
 
     def hardware(self, node: NodeState) -> Hardware | None:
-        found = self._inspected(node)
+        found = self._inspected(node, self.api.get)
         return record.hardware_in(found) if found else None
 
     def network(self, node: NodeState, *, ask: bool) -> Network:

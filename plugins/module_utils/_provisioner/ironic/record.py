@@ -17,6 +17,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ir
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import Image, Wanted
 
 MASK = "********"
+_NOT_SHOWN = "** Redacted"
 #: Keys of extra that are ours.
 EXTRA = "gpufleet_"
 EXTRA_SERIAL, EXTRA_IMAGE = f"{EXTRA}serial", f"{EXTRA}image"
@@ -123,6 +124,21 @@ def _ipmi(wanted: Wanted) -> dict[str, Any]:
         "ipmi_username": str(bmc["bmc_username"]),
         "ipmi_password": str(bmc["bmc_password"]),
     }
+
+
+def info_to_send(wanted: Wanted, current: Mapping[str, Any], *, again: bool) -> dict[str, Any]:
+    """Ironic masks secrets, so they cannot be compared: they go along where something else differs, where the login has
+    just failed, and where the task asks for it (again).
+
+    A lessee is not shown what stands there, and may not write it: it is the owner's (node_sanitize in
+    ``ironic/api/controllers/v1/node.py``, and ``ironic/common/policy.py``, of Ironic 39.0).
+    """
+    info = driver_info(wanted)
+    if str(current.get("content") or "").startswith(_NOT_SHOWN) and not wanted.update_password:
+        return {}
+    secrets = {key for key in info if is_secret(key)}
+    plain = {key: value for key, value in info.items() if key not in secrets}
+    return info if again or patch(current, plain) or secrets - set(current) else plain
 
 
 def bmc_in(info: Mapping[str, Any]) -> tuple[str, str]:

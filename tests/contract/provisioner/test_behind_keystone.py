@@ -1,0 +1,202 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A real Ironic behind a real Keystone: scenarios of the contract, and what only logins with roles and tokens have.
+
+Who is no Keystone, or a broken one, is in test_keystone.py.
+"""
+
+from __future__ import annotations
+
+import time
+import types
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from ansible_collections.gpufleet.baremetal.plugins.module_utils import _away as away
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
+    AuthFailed,
+    NotOurs,
+    Refused,
+    Unreachable,
+)
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import registry
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import of_task
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._wait import wait_until
+from calls import lead, ready, watch_all
+from contract.proxy import DROP
+from keystone_server import CACHED, RENEWED
+from keystone_site import LESSEE, OWNER, STRANGER
+from test_contract import (  # noqa: F401  # asked here of an Ironic that asks who somebody is
+    test_a_second_run_writes_nothing,
+    test_from_nothing_to_ready,
+    test_released_and_released_again,
+)
+from test_contract_faults import (  # noqa: F401
+    test_a_batch_whose_write_loses_its_answer_is_deployed_once,
+    test_a_wrong_login_is_tried_once_and_shown_nowhere,
+    test_t1_a_state_that_only_a_person_can_end_is_no_wait,
+)
+
+
+@pytest.fixture
+def site(keystone_site: Any) -> Iterator[Any]:
+    with keystone_site.in_good_health() as chosen:
+        yield chosen
+
+
+def as_login(site: Any, login: str) -> Any:
+    """For the watcher."""
+    return types.SimpleNamespace(connection=lambda: site.of(login), interval=site.interval)
+
+
+# -- roles -------------------------------------------------------------------------------------------------------
+
+
+def test_a_reader_reads_and_each_write_is_refused_with_the_right_to_ask_for(site: Any) -> None:
+    options = {**site.available("reader"), "image": site.image()}
+    assert not lead(options, "enrolled")["changed"], "nothing is to be done, and it may see that"
+    assert watch_all(as_login(site, "reader"), "ready", options)["verdicts"][options["name"]]["ok"]
+    moved = {**options, "driver": {**site.extras, "driver_info": {"note": "moved"}}}
+    traits = {**options, "driver": {**site.extras, "traits": ["CUSTOM_H100"]}}
+    refused = (
+        ("deployed", options, "baremetal:node:update_instance_info"),
+        ("inspected", options, "baremetal:node:set_provision_state"),
+        ("maintenance", options, "baremetal:node:set_maintenance"),
+        ("powered_on", options, "baremetal:node:set_power_state"),
+        ("enrolled", moved, "baremetal:node:update"),
+        ("enrolled", traits, "baremetal:node:traits:set"),
+        ("enrolled", {**site.new(), **site.of("reader")}, "baremetal:node:create"),
+    )
+    before = site.ask("GET", f"/nodes/{options['name']}")
+    for state, asked, right in refused:
+        with pytest.raises(Refused) as told:
+            lead(asked, state)
+        assert right in told.value.seen and "a role that Ironic's policy grants" in told.value.do, (state, told.value)
+    assert site.ask("GET", f"/nodes/{options['name']}") == before
+
+
+def test_a_lessee_has_its_node_deployed_and_leaves_what_it_is_not_shown_to_the_owner(site: Any) -> None:
+    options = ready(site)
+    site.lease(options["name"])
+    with pytest.raises(NotOurs, match=f"lessee is {site.projects[LESSEE]}"):
+        lead(options, "deployed", image=site.image())
+    leased = {**options, **site.of("lessee"), "image": site.image()}
+    with pytest.raises(NotOurs, match=f"owner is {site.projects[OWNER]}"):
+        lead(leased, "deployed")
+    leased["driver"] = {**site.extras, "owners": [site.projects[OWNER]], "driver_info": {"note": "the owner's"}}
+    assert not lead(leased, "enrolled")["changed"], "its BMC is the owner's affair"
+    assert lead(leased, "deployed")["changed"]
+    told = watch_all(as_login(site, "lessee"), "deployed", leased, driver=leased["driver"])
+    watched = told["verdicts"][options["name"]]
+    assert watched["ok"], watched["reason"]
+    assert not lead(leased, "deployed")["changed"]
+    with pytest.raises(Refused, match="baremetal:node:update:driver_info"):
+        lead(leased, "enrolled", update_password="always")
+
+
+def test_a_node_of_another_project_is_no_unknown_one(site: Any) -> None:
+    theirs = site.available("stranger")
+    hidden = f"a login of the project {site.projects[STRANGER]} may not be shown the nodes of other ones"
+    with pytest.raises(Refused, match=hidden):
+        lead(theirs, "released")
+    assert hidden in watch_all(as_login(site, "stranger"), "released", theirs)["verdicts"][theirs["name"]]["reason"]
+    with pytest.raises(NotOurs, match="the name .* is that of a node which is not shown"):
+        lead(theirs, "enrolled")
+    with pytest.raises(NotOurs, match="gpufleet_boot_mac is that of a node which is not shown"):
+        lead({**theirs, "name": site.new()["name"]}, "enrolled")
+    assert site.native(theirs["name"]) == "available"
+
+
+def test_a_login_of_the_whole_system_takes_the_nodes_of_the_owners_that_it_names(site: Any) -> None:
+    options = site.available("system")
+    with pytest.raises(NotOurs, match=f"owner is {site.projects[OWNER]}"):
+        lead(options, "maintenance")
+    options["driver"] = {**site.extras, "owners": [site.projects[OWNER]]}
+    assert lead(options, "maintenance")["changed"] and lead(options, "serviceable")["changed"]
+
+
+def test_what_ironic_lists_to_the_whole_system_alone_keeps_no_other_login_from_looking_ahead(site: Any) -> None:
+    """Ironic 39.0 answers with 500 where a right is not for a project's logins."""
+    options = {**site.available("manager"), "image": site.image("1", "whole-disk")}
+    for login, told in (("manager", []), ("system", ["Ironic has the deploy interface anaconda not enabled"])):
+        mine = {**options, **site.of(login), "driver": {**site.extras, "deploy_interface": "anaconda"}}
+        with registry.connected(mine, Context(node=options["name"])) as driver:
+            wanted = of_task(mine, driver.name, driver.image_needs, options["name"])
+            found = [str(exc.what) for _host, exc in driver.prerequisites([(wanted, driver.find(wanted))])]
+        assert [one for one in found if "anaconda" in one] == [f"{one} for fake-hardware" for one in told], found
+
+
+# -- tokens ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def amid(site: Any) -> Iterator[Any]:
+    """A node, and a driver that has been told of it already by a login whose token is as new as that."""
+    options = site.available("manager")
+    with registry.connected(options, Context(node=options["name"])) as driver:
+        wanted = of_task(options, driver.name, driver.image_needs, options["name"])
+        assert driver.find(wanted).native == "available"
+        site.keystone.proxy.forget()
+        yield lambda: driver.find(wanted).native
+
+
+def logins(site: Any) -> int:
+    """Of the manager alone: Ironic itself has one too."""
+    return sum(b'"manager"' in one.body for one in site.keystone.proxy.asked if one.path.endswith("/tokens"))
+
+
+def test_a_token_that_ends_amid_the_work_is_renewed(site: Any, amid: Any) -> None:
+    assert amid() == "available" and logins(site) == 0
+    time.sleep(RENEWED + 0.5)
+    assert amid() == "available" and logins(site) == 1
+
+
+def test_a_token_that_was_revoked_is_renewed_once(site: Any, amid: Any) -> None:
+    with site.disabled("manager"):
+        pass
+    time.sleep(CACHED + 0.5)
+    assert amid() == "available" and logins(site) == 1
+
+
+def test_a_login_that_ends_amid_the_work_is_refused_by_keystone_by_its_name(site: Any, amid: Any) -> None:
+    with site.disabled("manager"):
+        time.sleep(CACHED + 0.5)
+        with pytest.raises(AuthFailed, match="Keystone refused the login") as told:
+            amid()
+    assert told.value.address == site.keystone.url and "clouds.yaml" in told.value.do and logins(site) == 1
+
+
+def test_a_keystone_that_goes_away_when_a_token_ends_is_waited_for_and_named(
+    site: Any, amid: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    time.sleep(RENEWED + 0.5)
+    site.keystone.proxy.fault = lambda asked: DROP
+    with pytest.raises(Unreachable, match="Keystone") as told:
+        amid()
+    assert told.value.address == site.keystone.url
+    site.keystone.proxy.forget()
+    options, left = site.available("manager"), iter(range(3))
+    site.keystone.proxy.fault = lambda asked: DROP if next(left, None) is not None else None
+    monkeypatch.setattr(away, "AWAY_SECONDS", 60.0)
+    assert lead(options, "maintenance")["changed"] and next(left, None) is None
+
+
+def test_an_ironic_that_cannot_ask_keystone_is_waited_for(site: Any, amid: Any) -> None:
+    """A token that it has not seen yet it can say nothing of."""
+    site.keystone.proxy.fault = lambda asked: DROP
+    wait_until(lambda: _refusal(amid), lambda told: told is not None, timeout=30, interval=0.3, wanted="an outage")
+    told = _refusal(amid)
+    assert isinstance(told, Unreachable), told
+    site.keystone.proxy.forget()
+    assert amid() == "available"
+
+
+def _refusal(ask: Any) -> Any:
+    try:
+        ask()
+    except Exception as exc:
+        return exc
+    return None
