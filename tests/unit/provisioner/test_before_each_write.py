@@ -276,8 +276,9 @@ def test_v9_a_node_that_may_be_in_service_already_is_held_before_the_role_stops(
     [resumed] = resume["block"]
     assert resumed["failed_when"] == "join_node is failed or join_node.error is defined or (join_marked | bool)"
     unasked, *_last = resume["rescue"]
-    assert unasked["when"] == "join_node.asked is not defined"
-    assert list(unasked["gpufleet.baremetal.host_verdict"]["of"]) == ["join_node"], "it ends as it would by itself"
+    assert unasked["when"] == "join_node.asked is not defined or (join_marked | bool)"
+    of = str(unasked["gpufleet.baremetal.host_verdict"]["of"])
+    assert "'join_unmarked'" in of and "{'join_node': ''}" in of, "it ends as it would by itself"
     [read] = admission["block"]
     assert list(read["gpufleet.baremetal.host_verdict"]["of"]) == ["join_wait", "join_admitted"]
     for part in (resume, admission):
