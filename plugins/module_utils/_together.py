@@ -136,11 +136,15 @@ class Peers:
     def __init__(self) -> None:
         self.rounds = Rounds()
         self._lock = threading.Lock()
+        self._makers: dict[Hashable, threading.Lock] = {}
         self._known: dict[Hashable, Any] = {}
 
     def one(self, key: Hashable, made: Callable[[], T]) -> T:
-        """What was made for this key, by whoever came first."""
+        """What was made for this key, by whoever came first. Whoever wants the same waits for that, and nobody else
+        does: to make it may take as long as a command, which needs other things that are made once."""
         with self._lock:
+            maker = self._makers.setdefault(key, threading.Lock())
+        with maker:
             if key not in self._known:
                 self._known[key] = made()
             found: T = self._known[key]

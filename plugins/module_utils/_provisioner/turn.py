@@ -21,6 +21,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._locks import locked, own_folder
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import login_host
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import Driver
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._together import copied
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Turn, asked_beside
 
 #: A writer that others keep waiting for longer than this says so; one write of a slow provisioner takes seconds.
@@ -43,30 +44,46 @@ class NoTurn(Unreachable):
     of_peer = False
 
 
+class _Place:
+    refused: NoTurn | None = None
+
+
 class Queue:
-    """The hosts of one task that wait for the same turn, in the order in which they came: one of them tries for it."""
+    """The hosts of one task that wait for the same turn, in the order in which they came: one of them tries for it.
+
+    Where that one waited in vain, so did those behind it: each by itself would wait as long once more.
+    """
 
     def __init__(self) -> None:
         self._moves = threading.Condition()
-        self._waiting: deque[object] = deque()
+        self._waiting: deque[_Place] = deque()
 
     @contextmanager
     def place(self, beat: Callable[[], None]) -> Iterator[None]:
-        mine = object()
+        """:raises NoTurn: of the one before it, which those behind have as well."""
+        mine = _Place()
         with self._moves:
             self._waiting.append(mine)
         try:
             while not self._is_first(mine):
                 beat()
+            if mine.refused is not None:
+                raise copied(mine.refused)
             yield
+        except NoTurn as exc:
+            with self._moves:
+                for one in self._waiting:
+                    one.refused = exc
+            raise
         finally:
             with self._moves:
                 self._waiting.remove(mine)
                 self._moves.notify_all()
 
-    def _is_first(self, mine: object) -> bool:
+    def _is_first(self, mine: _Place) -> bool:
+        """Or there is nothing to wait for any more."""
         with self._moves:
-            return self._moves.wait_for(lambda: self._waiting[0] is mine, _BEAT_SECONDS)
+            return self._moves.wait_for(lambda: mine.refused is not None or self._waiting[0] is mine, _BEAT_SECONDS)
 
 
 @contextmanager

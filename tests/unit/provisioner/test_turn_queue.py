@@ -10,7 +10,7 @@ import threading
 
 import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import turn
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.turn import Queue
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.turn import NoTurn, Queue
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._wait import wait_until
 
 
@@ -53,3 +53,27 @@ def test_who_is_cut_while_it_waits_keeps_nobody_waiting(monkeypatch: pytest.Monk
         raise AssertionError("two have the turn")
     with queue.place(gone):
         pass
+
+
+def test_where_one_has_waited_in_vain_those_behind_it_have_as_well_and_who_comes_later_tries_again() -> None:
+    queue, told = Queue(), []
+
+    def work() -> None:
+        try:
+            with queue.place(lambda: None):
+                told.append("its turn")
+        except NoTurn as exc:
+            told.append(exc.what)
+
+    threads = [threading.Thread(target=work) for _number in range(3)]
+    with pytest.raises(NoTurn), queue.place(lambda: None):
+        for number, thread in enumerate(threads):
+            thread.start()
+            there = functools.partial(len, queue._waiting)
+            wait_until(there, (number + 2).__eq__, timeout=20, interval=0.01, wanted="its place")
+        raise NoTurn("others keep xcat to themselves")
+    for thread in threads:
+        thread.join(20)
+    assert told == ["others keep xcat to themselves"] * 3
+    work()
+    assert told[3:] == ["its turn"]

@@ -120,3 +120,20 @@ def test_what_all_have_in_common_is_made_once() -> None:
     peers, made = Peers(), []
     found = [peers.one("a", lambda: made.append(1) or object()) for _turn in range(3)]
     assert len(set(map(id, found))) == 1 == len(made)
+
+
+def test_what_takes_long_to_make_keeps_nobody_from_other_things() -> None:
+    """It may wait for one who needs them."""
+    peers, may, told = Peers(), threading.Event(), []
+
+    def long() -> str:
+        told.append(may.wait(20))
+        return "made"
+
+    thread = threading.Thread(target=lambda: told.append(peers.one("a", long)))
+    thread.start()
+    other = threading.Thread(target=lambda: (peers.one("b", lambda: "b"), may.set()))
+    other.start()
+    other.join(10)
+    thread.join(30)
+    assert told == [True, "made"] and peers.one("a", lambda: "anew") == "made"

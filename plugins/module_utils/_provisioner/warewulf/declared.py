@@ -97,8 +97,8 @@ def _wipes(what: str, node: str) -> ConfigError:
         f"the profile {what} would wipe disks of whichever node has it, with that node's next boot",
         node=node,
         wanted="none of " + ", ".join(sorted(fields.WIPES)) + f" in {PROFILES}",
-        do="say it of the node that it is about, in disks or filesystems of driver: into a record that stands it is written"
-        " with a permit alone",
+        do="say it of the node that it is about, in disks or filesystems of driver: into a record that stands it is"
+        " written with a permit alone",
     )
 
 
