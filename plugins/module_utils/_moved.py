@@ -15,6 +15,7 @@ from typing import Any, Optional
 from urllib.parse import urlsplit
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import names
 
 #: The kind of event; that the old one is proven to boot it no more; that the new one is proven to have it.
 KIND = "provisioner"
@@ -42,7 +43,13 @@ def place_of(options: Mapping[str, Any]) -> dict[str, str]:
     """What these options of a verb name, without a login that a URL may have."""
     told = {key: str(options.get(option) or "") for key, option in _SETTINGS.items()}
     host = str(options.get(_HOST_OPTION) or "")
-    return {**told, "url": _without_login(told["url"]), **({HOST: host} if host else {})}
+    return {**_used({**told, "url": _without_login(told["url"])}), **({HOST: host} if host else {})}
+
+
+def _used(place: Place) -> dict[str, Any]:
+    """Less the URL that may stand beside a cloud, and be any other's: the driver reads it no more."""
+    read = names.DRIVERS.get(str(place.get("provisioner")), ())
+    return {**place, "url": ""} if place.get("cloud") and "provisioner_cloud" in read else dict(place)
 
 
 def named(variable: Callable[[str], Any]) -> dict[str, str]:
@@ -56,6 +63,7 @@ def noted(options: Mapping[str, Any]) -> dict[str, dict[str, str]]:
 
 
 def same(one: Place, other: Place) -> bool:
+    one, other = _used(one), _used(other)  # what was noted before a URL beside a cloud was left out
     alike = all(str(one.get(key) or "").rstrip("/") == str(other.get(key) or "").rstrip("/") for key in _SETTINGS)
     return alike and not _of_two_hosts(one, other)
 
@@ -70,6 +78,7 @@ def _may_be(own: Place, there: Place) -> bool:
     cloud nobody knows."""
     if own.get("provisioner") != there.get("provisioner") or _of_two_hosts(own, there):
         return False
+    own, there = _used(own), _used(there)
     ours, theirs = (str(one.get("url") or "") for one in (own, there))
     if ours and theirs:
         return _host(ours) == _host(theirs)
@@ -97,6 +106,7 @@ def apart(known: Place, own: Place) -> bool:
 
 def words(place: Place) -> str:
     """As a person is told of it."""
+    place = _used(place)
     where = place.get("url") or place.get("cloud") or ""
     name = f" as {place['name']}" if place.get("name") else ""
     on = f" on {place[HOST]}" if place.get(HOST) else ""

@@ -42,6 +42,7 @@ from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._preflight impo
 CHECK = "settings"
 PREFIX = "gpufleet_"
 IMAGE = "gpufleet_image"
+_CLOUD = "provisioner_cloud"
 #: The variables of a host that somebody reads.
 OWN: frozenset[str] = frozenset([*(PREFIX + name for name in FROM_HOST_VARS), *OF_A_RUN])
 #: And what roles and playbooks take.
@@ -94,6 +95,7 @@ def look(batch: Batch) -> None:
         for name in sorted((OWN | _OPTION_NAMES) & set(names)):
             _form(batch, host, name, sound)
         _there(batch, host)
+        _beside_a_cloud(batch, host)
         batch.try_for([host], CHECK, tenant.stranger, batch.variable, host)
 
 
@@ -336,11 +338,30 @@ def _needed_there(batch: Batch, host: str) -> Iterator[tuple[str, str]]:
     options = {option for option in ("provisioner_url", "provisioner_cloud") if batch.value(host, PREFIX + option)}
     if batch.value(host, "gpufleet_provisioner") and not options:
         yield "gpufleet_provisioner_url", "the provisioner's address"
-    read = provisioners.DRIVERS.get(batch.text(host, "gpufleet_provisioner"), ())
-    if "provisioner_cloud" in options.intersection(read):
+    if _cloud(batch, host):
         return
+    read = provisioners.DRIVERS.get(batch.text(host, "gpufleet_provisioner"), ())
     for option in read:
         nobodys = option == "provisioner_password" and not batch.value(host, PREFIX + "provisioner_username")
         secret = provisioners.OPTIONS.get(option, {}).get("no_log") and not nobodys
         if secret and PREFIX + option in batch.names(host):
             yield PREFIX + option, "the provisioner's login"
+
+
+def _cloud(batch: Batch, host: str) -> str:
+    """The cloud of clouds.yaml that says where its provisioner is, and how one logs in; empty where none does."""
+    read = provisioners.DRIVERS.get(batch.text(host, "gpufleet_provisioner"), ())
+    return batch.text(host, PREFIX + _CLOUD) if _CLOUD in read else ""
+
+
+def _beside_a_cloud(batch: Batch, host: str) -> None:
+    """What a person takes for the place, or for its login, and nobody reads."""
+    cloud = _cloud(batch, host)
+    if not cloud:
+        return
+    beside = [PREFIX + option for option in provisioners.DRIVERS[batch.text(host, "gpufleet_provisioner")]]
+    unread = [name for name in beside if name != PREFIX + _CLOUD and batch.value(host, name)]
+    if unread:
+        what = f"{', '.join(unread)}: not used, since {PREFIX}{_CLOUD} names the cloud {cloud}"
+        do = f"leave out what is not used; or, if it is another Ironic than that cloud's, leave out {PREFIX}{_CLOUD}"
+        batch.tell([host], Cause(CHECK, NOTE, what, do=do))

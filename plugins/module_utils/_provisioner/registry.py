@@ -14,7 +14,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import names
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.bcm.driver import BcmDriver
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import Driver
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ironic.api import load_cloud
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ironic.cloud import load_cloud
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ironic.driver import IronicDriver
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.maas.driver import MaasDriver
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.pxe.driver import PxeDriver

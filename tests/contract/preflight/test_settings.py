@@ -334,7 +334,7 @@ def test_u8_all_names_of_the_page_on_variables_are_known() -> None:
 def test_u2_a_password_that_nobody_reads_may_be_empty(site: SoundSite, login: dict[str, str]) -> None:
     """A cloud of clouds.yaml replaces address and login; and an Ironic without Keystone may have none."""
     site.shared.update({f"gpufleet_provisioner_{name}": value for name, value in login.items()})
-    assert site.told(settings.look) == []
+    assert [one for one in site.told(settings.look) if one["kind"] != NOTE] == []
 
 
 def test_u2_a_secret_of_a_provisioner_that_knows_no_clouds_is_needed_all_the_same(site: SoundSite) -> None:

@@ -8,18 +8,23 @@ from __future__ import annotations
 import http.server
 import json
 import socket
+import ssl
 import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import trustme
+import yaml
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _away as away
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import AuthFailed, ConfigError, Unreachable
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ironic import api
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ironic import cloud as clouds
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.node import node
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.specs import NODE_SPEC
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
+from contract.docs.blocks import blocks
 
 CLOUDS = """
 clouds:
@@ -44,6 +49,7 @@ class Cloud(http.server.ThreadingHTTPServer):
         self.file = Path()
         super().__init__(("127.0.0.1", 0), Answers)
         self.url = f"http://127.0.0.1:{self.server_port}"
+        self.ironic = f"{self.url}/baremetal"
 
     def names(self, path: str = "/v3", region: str = "one") -> None:
         """What clouds.yaml says."""
@@ -69,7 +75,7 @@ class Answers(http.server.BaseHTTPRequestHandler):
             self.server.away -= 1
             return 503, {}
         version = {"id": "v3.14", "status": "stable", "links": [{"rel": "self", "href": f"{self.server.url}/v3/"}]}
-        ironic = {"interface": "public", "region_id": "one", "region": "one", "url": f"{self.server.url}/baremetal"}
+        ironic = {"interface": "public", "region_id": "one", "region": "one", "url": self.server.ironic}
         service = {"type": "baremetal", "name": "ironic", "id": "i", "endpoints": [{**ironic, "id": "e"}]}
         token = {"project": {"id": "p1", "name": "gpu"}, "catalog": [service], "methods": ["password"]}
         token |= {"expires_at": "2999-01-01T00:00:00.0Z", "issued_at": "2026-01-01T00:00:00.0Z"}
@@ -135,6 +141,68 @@ def test_u8_a_login_that_keystone_refuses_is_tried_once(cloud: Cloud) -> None:
     assert "clouds.yaml" in told.value.do and cloud.asked.count("POST /v3/auth/tokens") == 1
 
 
+@pytest.mark.parametrize("scope", ["", "project_name: gpu", "system_scope: all"])
+def test_u8_an_application_credential_with_a_scope_is_told_which_word_to_take_out(cloud: Cloud, scope: str) -> None:
+    """Keystone refuses it as it does a wrong secret, and says no more (auth/core.py: it "cannot request a scope")."""
+    login = f"{{auth_url: {cloud.url}/v3, application_credential_id: a, application_credential_secret: s"
+    login += f", user_domain_id: default, project_domain_id: default{scope and ', '}{scope}}}"
+    one = f"clouds:\n  site: {{auth_type: v3applicationcredential, region_name: one, auth: {login}}}\n"
+    cloud.file.write_text(one, encoding="utf-8")
+    cloud.login = 401
+    with pytest.raises(AuthFailed, match="Keystone refused the login") as told:
+        enrol()
+    assert ("an application credential has a project of its own" in told.value.do) is bool(scope), told.value.do
+    assert scope.partition(":")[0] in told.value.do and "tried once" in told.value.do
+
+
+def test_u8_a_certificate_of_ironic_that_nobody_vouches_for_is_mended_where_it_is_read(
+    cloud: Cloud, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No variable of the inventory says whom to trust behind a Keystone: clouds.yaml does."""
+    monkeypatch.setattr(away, "AWAY_SECONDS", 0.0)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    trustme.CA().issue_cert("127.0.0.1").configure_cert(context)
+    with Cloud() as behind_tls:
+        behind_tls.socket = context.wrap_socket(behind_tls.socket, server_side=True)
+        thread = threading.Thread(target=behind_tls.serve_forever, kwargs={"poll_interval": 0.02})
+        thread.start()
+        cloud.ironic = f"https://127.0.0.1:{behind_tls.server_port}/baremetal"
+        with pytest.raises(Unreachable, match="no trusted TLS connection to Ironic") as told:
+            enrol()
+        behind_tls.shutdown()
+        thread.join()
+    assert "cacert of the cloud in clouds.yaml" in told.value.do and "gpufleet" not in told.value.do
+
+
+def test_each_clouds_yaml_of_the_page_is_one_that_keystone_can_take(cloud: Cloud) -> None:
+    printed = [yaml.safe_load(one.text) for one in blocks("docs/how-to/ironic.md") if one.text.startswith("clouds:")]
+    assert len(printed) == 2, "with a password, and with an application credential"
+    for one in printed:
+        site = one["clouds"]["site"]
+        assert clouds.refused_for(site.get("auth_type", ""), site["auth"]) == ""
+        site["auth"]["auth_url"], site["region_name"] = f"{cloud.url}/v3", "one"
+        assert site.pop("cacert"), "no variable of the inventory says whom to trust"
+        cloud.file.write_text(yaml.safe_dump(one), encoding="utf-8")
+        assert enrol()["changed"]
+
+
+def test_u2_the_file_that_the_environment_names_is_read_and_no_other(
+    cloud: Cloud, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a credential of AWX brings it. The cloud of that name in another file may be another one."""
+    usual = cloud.file
+    cloud.file = tmp_path / "brought.yaml"
+    cloud.names()
+    usual.write_text(CLOUDS % ("http://127.0.0.1:9/v3", "one"), encoding="utf-8")
+    monkeypatch.setenv("OS_CLIENT_CONFIG_FILE", str(cloud.file))
+    monkeypatch.setenv("OS_REGION_NAME", "two")
+    assert enrol()["changed"] and cloud.asked
+    cloud.file.unlink()
+    with pytest.raises(ConfigError, match="no usable cloud site") as told:
+        enrol()
+    assert told.value.do == f"correct {cloud.file}, which OS_CLIENT_CONFIG_FILE names"
+
+
 @pytest.mark.parametrize("path", ["/identity", "/v3/wrong"])
 def test_u8_an_address_where_no_keystone_is_is_a_wrong_setting_and_not_waited_for(cloud: Cloud, path: str) -> None:
     """Of the first nobody says which API it is; the second is taken for one by its beginning."""
@@ -167,8 +235,8 @@ def test_c8_a_frozen_keystone_ends_a_request_and_the_other_hosts_are_told(
     with socket.create_server(("127.0.0.1", 0)) as frozen:
         cloud.url = f"http://127.0.0.1:{frozen.getsockname()[1]}"
         cloud.names(path=path)
-        with cloud.file.open("a", encoding="utf-8") as clouds:
-            clouds.write(option)
+        with cloud.file.open("a", encoding="utf-8") as known:
+            known.write(option)
         with pytest.raises(Unreachable, match="Keystone") as told:
             enrol()
     assert told.value.details == {"slow": slow}

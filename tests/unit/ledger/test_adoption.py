@@ -54,9 +54,11 @@ def test_j7_what_is_proven_is_adopted_and_recorded() -> None:
 
 
 def test_r3_where_its_record_is_is_noted_and_no_place_of_one_without() -> None:
-    there = {**SITE, "provisioner_url": "https://fleet:secret@maas1/MAAS", "provisioner_cloud": "west"}
-    place = {"provisioner": "ironic", "url": "https://maas1/MAAS", "cloud": "west"}
+    there = {**SITE, "provisioner_url": "https://fleet:secret@ironic1/v1"}
+    place = {"provisioner": "ironic", "url": "https://ironic1/v1", "cloud": ""}
     assert adopted(seen(), there, "gpu001")["provisioner_place"] == place
+    cloud = {**there, "provisioner_cloud": "west"}
+    assert adopted(seen(), cloud, "gpu001")["provisioner_place"] == {**place, "url": "", "cloud": "west"}
     for told in (ABSENT, {"skipped": True}):
         assert "provisioner_place" not in adopted(seen(provisioner=told), there, "gpu001")
 

@@ -73,6 +73,10 @@ def test_what_names_no_place_is_not_taken_for_one_that_does(key: str, value: str
         ({**A, "url": "", "cloud": "west"}, {**A, "url": "", "cloud": "east"}, True),
         ({**A, "url": "", "cloud": "west"}, {**A, "url": "", "cloud": "west"}, False),
         ({**A, "url": "", "cloud": "west"}, A, True),
+        ({**A, "cloud": "west"}, {**A, "cloud": "east"}, True),
+        ({**A, "cloud": "west"}, {**B, "cloud": "west"}, False),
+        ({**A, "cloud": "west"}, A, True),
+        ({**A, "cloud": "west", "provisioner": "maas"}, {**A, "cloud": "east", "provisioner": "maas"}, False),
         ({**A, "url": ""}, {**A, "url": ""}, False),
         ({}, A, False),
         (A, {**A, "provisioner": ""}, False),
@@ -90,7 +94,18 @@ def test_r3_a_place_has_no_login() -> None:
     assert told == {"provisioner": "xcat", "url": "https://xcat.example:443/xcatws?x=1@2", "cloud": ""}
     hosts = {"gpufleet_provisioner": "maas", "gpufleet_provisioner_url": None, "gpufleet_provisioner_cloud": "west"}
     assert named(hosts.get) == {"provisioner": "maas", "url": "", "cloud": "west"}
+    beside = {"provisioner": "ironic", "provisioner_url": "https://a.example", "provisioner_cloud": "west"}
+    assert place_of(beside) == {"provisioner": "ironic", "url": "", "cloud": "west"}, "nobody reads the URL there"
     assert noted({"provisioner": ""}) == {} and noted(told) == {"provisioner_place": place_of(told)}
+
+
+def test_of_a_cloud_the_url_that_an_older_event_noted_beside_it_is_no_place() -> None:
+    """Ours is left for a cloud that the same URL was left beside; neither is the other, nor the machine of the URL."""
+    noted_so = {"name": MOVED, "data": {"from": {**A, "cloud": "west"}, "to": {**A, "cloud": "east"}}}
+    east, west = ({**A, "url": "", "cloud": cloud} for cloud in ("east", "west"))
+    assert elsewhere(noted_so, east) is None
+    refused = elsewhere(noted_so, west)
+    assert refused is not None and (refused.wanted, refused.seen) == ("ironic at east", "ironic at west")
 
 
 def at(**told: str) -> NodeState:

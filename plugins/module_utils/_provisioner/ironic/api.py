@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable, Mapping
-from functools import cached_property, lru_cache
+from functools import cached_property
 from itertools import chain, repeat
 from typing import Any
 
@@ -25,6 +25,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     Refused,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import keep_secret
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ironic import cloud as clouds
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ironic.tables import (
     MICROVERSION,
     RUNBOOK_VERSION,
@@ -70,27 +71,9 @@ _PEER = Peer(
     "Ironic",
     reach="check gpufleet_provisioner_url, the network, and that Ironic runs",
     trust="set gpufleet_provisioner_ca_path to the CA that vouches for it",
-    login="check gpufleet_provisioner_username and gpufleet_provisioner_password (or the cloud in clouds.yaml)",
+    login="check gpufleet_provisioner_username and gpufleet_provisioner_password",
     setting="gpufleet_provisioner_url",
 )
-_KEYSTONE = Peer(
-    "Keystone",
-    reach="check auth_url of the cloud in clouds.yaml, the network, and that Keystone runs",
-    trust="set cacert of the cloud in clouds.yaml to the CA that vouches for it",
-    login="check the cloud's login in clouds.yaml",
-    setting="auth_url in clouds.yaml",
-)
-
-
-@lru_cache(maxsize=1)
-def load_cloud() -> Any:
-    """What reads clouds.yaml. Of the five hundred modules that it loads a site without a Keystone needs none, nor does
-    a verb that has no provisioner to ask: what asks one calls this before its workers fork (``registry.rehearse``)."""
-    try:
-        from openstack import connect
-    except ImportError as exc:
-        raise MissingLibrary("openstacksdk", why="it reads clouds.yaml", cause=traceback.format_exc()) from exc
-    return connect
 
 
 class IronicApi:
@@ -102,6 +85,8 @@ class IronicApi:
         self._ctx = ctx
         self.clock = Clock()
         self._timeout = TIMEOUT
+        #: What a person can set, where there is a Keystone, is another.
+        self._peer = clouds.IRONIC if params.get("provisioner_cloud") else _PEER
         #: With a Keystone before it, or without one.
         self._sdk: Any = self._cloud(params) if params.get("provisioner_cloud") else None
         self._plain: Any = None if self._sdk else self._standalone(params)
@@ -138,19 +123,23 @@ class IronicApi:
     def _cloud(self, params: Mapping[str, Any]) -> Any:
         name = str(params["provisioner_cloud"])
         try:
-            cloud = load_cloud()(cloud=name, load_envvars=False)
+            cloud = clouds.load_cloud()(name)
         except Exception as exc:  # the SDK's configuration errors have no common class
             raise ConfigError(
                 f"clouds.yaml has no usable cloud {name}: {exc}",
                 node=self._ctx.node,
-                do="correct clouds.yaml: here, in ~/.config/openstack, or in /etc/openstack",
+                do=f"correct {file}, which OS_CLIENT_CONFIG_FILE names"
+                if (file := clouds.named())
+                else "correct clouds.yaml: here, in ~/.config/openstack, or in /etc/openstack",
             ) from exc
         self.address = self._name = name
         # The library sets none, and a worker would wait for a frozen peer without an end.
         cloud.session.timeout = self._timeout = float(cloud.session.timeout or TIMEOUT)
         auth_url, verify = cloud.config.get_auth_args().get("auth_url"), cloud.config.get_requests_verify_args()[0]
         if auth_url:
-            _KEYSTONE.verified_by(str(auth_url), verify if isinstance(verify, str) else "", "cacert in clouds.yaml")
+            clouds.KEYSTONE.verified_by(
+                str(auth_url), verify if isinstance(verify, str) else "", "cacert in clouds.yaml"
+            )
         plain = getattr(cloud.session, "session", None)
         if isinstance(plain, requests.Session):
             bounded_session(plain)  # clouds.yaml says whom to trust
@@ -171,25 +160,27 @@ class IronicApi:
         return adapter.Adapter(self._sdk.session, service_type="baremetal", endpoint_override=endpoint)
 
     def _told_by_keystone(self, ask: Callable[[Any], Any]) -> str:
-        where = str(self._sdk.config.get_auth_args().get("auth_url") or self.address)
+        login = self._sdk.config.get_auth_args()
+        where = str(login.get("auth_url") or self.address)
         try:
             return str(ask(self._sdk) or "")
         except BadAnswer as exc:
             raise exc.located(address=where) from exc
         except ksa.Unauthorized as exc:
-            raise _KEYSTONE.login_refused(where) from exc
+            do = clouds.refused_for(self._sdk.config.config.get("auth_type", ""), login)
+            raise clouds.KEYSTONE.login_refused(where, do=do) from exc
         except (ksa.NotFound, ksa.MethodNotAllowed, ksa.DiscoveryFailure, ksa.InvalidResponse) as exc:
             raise self._nobody_there(where, exc) from exc
         except ksa.HttpError as exc:
-            raise _KEYSTONE.refusal(where, "GET", "the catalog", exc.http_status, short(exc)) from exc
+            raise clouds.KEYSTONE.refusal(where, "GET", "the catalog", exc.http_status, short(exc)) from exc
         except ksa.ClientException as exc:
-            raise _KEYSTONE.unreached(where, exc, cause(exc), timeout=self._timeout) from exc
+            raise clouds.KEYSTONE.unreached(where, exc, cause(exc), timeout=self._timeout) from exc
 
     def _nobody_there(self, where: str, exc: Exception) -> FleetError:
         """Who says 4xx to the question who it is, or shows a page, is no Keystone; one that is away raises the same."""
         seen = _not_by_keystone(exc)
         if not seen:
-            return _KEYSTONE.unreached(where, exc, cause(exc), timeout=self._timeout)
+            return clouds.KEYSTONE.unreached(where, exc, cause(exc), timeout=self._timeout)
         return ConfigError(
             "no Keystone is there",
             node=self._ctx.node,
@@ -227,7 +218,7 @@ class IronicApi:
         while True:
             page = self.get(path, limit=PAGE, marker=marker, **query)
             if not isinstance(page, dict) or not isinstance(page.get(key), list):
-                raise _PEER.no_list(self.address, f"GET {path}", page)
+                raise self._peer.no_list(self.address, f"GET {path}", page)
             found.extend(page[key])
             if not page.get("next") or not page[key]:
                 return found
@@ -315,15 +306,15 @@ class IronicApi:
 
     def _no_answer(self, exc: Exception) -> FleetError:
         if isinstance(exc, ksa.Unauthorized):
-            return _PEER.login_refused(self.address)
-        return _PEER.unreached(self.address, exc, cause(exc), timeout=self._timeout)
+            return self._peer.login_refused(self.address)
+        return self._peer.unreached(self.address, exc, cause(exc), timeout=self._timeout)
 
     def _json(self, answer: Any, method: str, path: str) -> Any:
         self._judged(answer, method, path)
         try:
             return answer.json()
         except ValueError as exc:
-            raise _PEER.no_json(
+            raise self._peer.no_json(
                 self.address,
                 f"{method} {path}",
                 answer.status_code,
@@ -335,7 +326,7 @@ class IronicApi:
         if answer.status_code < 300:
             return
         if answer.status_code == 401:
-            raise _PEER.login_refused(self.address)
+            raise self._peer.login_refused(self.address)
         if answer.status_code == 406:
             wanted = answer.request.headers.get("X-OpenStack-Ironic-API-Version") or MICROVERSION
             raise Refused(
@@ -359,10 +350,10 @@ class IronicApi:
                 f"{method} {path}: HTTP {answer.status_code}, a redirect, which is not followed with a login",
                 address=self.address,
                 seen=short(answer.headers.get("Location", "")),
-                details=_PEER.elsewhere(),
-                do=f"correct {_PEER.setting}: scheme, host and port",
+                details=self._peer.elsewhere(),
+                do=f"correct {self._peer.setting}: scheme, host and port",
             )
-        raise _PEER.refusal(self.address, method, path, answer.status_code, reason(answer))
+        raise self._peer.refusal(self.address, method, path, answer.status_code, reason(answer))
 
     def close(self) -> None:
         http = getattr((self._sdk or self._plain).session, "session", None)

@@ -1,0 +1,75 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The cloud of clouds.yaml that an Ironic behind Keystone is named by. PRIVATE to the collection."""
+
+from __future__ import annotations
+
+import os
+import traceback
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import Any
+
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import MissingLibrary
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._transport import Peer
+
+#: Names the file, as for all that is OpenStack's; a credential of AWX has no other way to bring one.
+FILE = "OS_CLIENT_CONFIG_FILE"
+
+KEYSTONE = Peer(
+    "Keystone",
+    reach="check auth_url of the cloud in clouds.yaml, the network, and that Keystone runs",
+    trust="set cacert of the cloud in clouds.yaml to the CA that vouches for it",
+    login="check the cloud's login in clouds.yaml",
+    setting="auth_url in clouds.yaml",
+)
+#: Ironic, where Keystone says where it is. One file vouches for both.
+IRONIC = Peer(
+    "Ironic",
+    reach="check the network, that Ironic runs, and its endpoint in Keystone's catalog",
+    trust="set cacert of the cloud in clouds.yaml to a file with the CA that vouches for it, and Keystone's if that is"
+    " another one",
+    login="check the cloud's login in clouds.yaml",
+    setting="its endpoint in Keystone's catalog",
+)
+#: What Keystone takes for a scope. An application credential has one of its own.
+_SCOPES = ("project_id", "project_name", "domain_id", "domain_name", "system_scope", "trust_id")
+
+
+@lru_cache(maxsize=1)
+def load_cloud() -> Callable[[str], Any]:
+    """What reads clouds.yaml. Of the five hundred modules that it loads a site without a Keystone needs none, nor does
+    a verb that has no provisioner to ask: what asks one calls this before its workers fork (``registry.rehearse``)."""
+    try:
+        from openstack.config import OpenStackConfig
+        from openstack.connection import Connection
+    except ImportError as exc:
+        raise MissingLibrary("openstacksdk", why="it reads clouds.yaml", cause=traceback.format_exc()) from exc
+
+    def connect(name: str) -> Any:
+        # Without the other variables of OpenStack, which would be a cloud that no inventory names. Where a file is
+        # named, a cloud of the same name in another one is another cloud.
+        config = OpenStackConfig(config_files=[named()] if named() else None, load_envvars=False)
+        return Connection(config=config.get_one(cloud=name))
+
+    return connect
+
+
+def named() -> str:
+    """The file that the environment names; empty where clouds.yaml is looked for."""
+    return os.environ.get(FILE, "")
+
+
+def refused_for(kind: str, login: Mapping[str, Any]) -> str:
+    """What to do about a login that Keystone refuses, where these words of clouds.yaml say why; else empty.
+
+    :param kind: its ``auth_type``. login: its ``auth``.
+    """
+    scopes = [one for one in _SCOPES if login.get(one)] if "applicationcredential" in str(kind).lower() else []
+    if not scopes:
+        return ""
+    return (
+        f"take {', '.join(scopes)} out of auth of the cloud in clouds.yaml: an application credential has a project of"
+        " its own, and Keystone refuses one that comes with any"
+    )
