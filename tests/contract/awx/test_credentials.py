@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 import yaml
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ironic.cloud import load_cloud
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust import dsse
 from ansible_collections.gpufleet.baremetal.tests.tree.awx import data_of
 from awx_server import injectors
@@ -44,6 +45,8 @@ ENVIRONMENT = {
     "PGPASSWORD": ("ledger_login", "password"),
     "GPUFLEET_PROVISIONER_API_KEY": ("provisioner_login", "api_key"),
 }
+#: The same of a file.
+FILES = {"OS_CLIENT_CONFIG_FILE": ("clouds", "clouds")}
 #: To Jinja and to a shell it is something else.
 TYPED = "{{ 7 * 7 }} $HOME '\" %"
 
@@ -102,7 +105,7 @@ def said(name: str, value: Any) -> str:
 @pytest.mark.parametrize("empty", [False, True], ids=["each field", "what may be left out is"])
 @pytest.mark.parametrize("conf", ["slurm_conf", "kubeconfig"])
 def test_each_variable_is_what_was_typed_into_its_field(project: Path, conf: str, empty: bool) -> None:
-    kinds = sorted({kind for kind, _field in (*FIELDS.values(), *ENVIRONMENT.values())})
+    kinds = sorted({kind for kind, _field in (*FIELDS.values(), *ENVIRONMENT.values(), *FILES.values())})
     environment = given(project, *kinds, conf, empty=empty)
     told = {name: said(name, value) for name, value in read(project, environment).items()}
     wanted = {name: typed(kind, empty=empty)[field] for name, (kind, field) in FIELDS.items()}
@@ -111,16 +114,30 @@ def test_each_variable_is_what_was_typed_into_its_field(project: Path, conf: str
     assert told == {**wanted, "gpufleet_scheduler_conf": typed(conf)["conf"]}
     by_name = {name: typed(kind, empty=empty)[field] for name, (kind, field) in ENVIRONMENT.items()}
     assert {name: environment[name] for name in ENVIRONMENT} == by_name
+    for name, (kind, field) in FILES.items():
+        assert Path(environment[name]).read_text(encoding="utf-8") == typed(kind, empty=empty)[field]
 
 
 def test_each_field_of_each_credential_is_read_by_something() -> None:
     asked = {(kind, field["id"]) for kind, one in TYPES.items() for field in one["inputs"]["fields"]}
-    assert asked == {*FIELDS.values(), *CONF.values(), *ENVIRONMENT.values()}
+    assert asked == {*FIELDS.values(), *CONF.values(), *ENVIRONMENT.values(), *FILES.values()}
 
 
 def test_a_job_without_credentials_has_none_of_it(project: Path) -> None:
     told = read(project, {})
     assert {name: value for name, value in told.items() if value not in ("", [""])} == {}
+
+
+def test_the_clouds_that_a_person_has_pasted_are_those_of_the_job(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    auth = {"auth_url": "https://keystone.example.com:5000/v3", "application_credential_id": "a"}
+    login = {**auth, "application_credential_secret": "s"}
+    pasted = yaml.safe_dump({"clouds": {"site": {"auth_type": "v3applicationcredential", "auth": login}}}).strip()
+    for name, value in injectors.environment(TYPES["clouds"], {"clouds": pasted}, tmp_path).items():
+        monkeypatch.setenv(name, value)
+    assert load_cloud()("site").config.get_auth_args() == login
+    assert [one.stat().st_mode & 0o777 for one in tmp_path.iterdir()] == [0o600], "it has a secret"
 
 
 @pytest.fixture

@@ -9,12 +9,14 @@ import copy
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc import names as bmcs
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.summary import artifact
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import names as provisioners
@@ -84,8 +86,8 @@ def test_what_the_projects_inventory_reads_is_what_the_credentials_give() -> Non
     given = {name for one in DATA["awx_credential_types"].values() for name in one["injectors"]["env"]}
     said = (PROJECT / "inventory/group_vars/all.yml").read_text(encoding="utf-8")
     asked = set(_ENVIRONMENT.findall(said))
-    # libpq reads its own, and the API key is of a MAAS.
-    assert asked == given - {"PGPASSWORD", "GPUFLEET_PROVISIONER_API_KEY"}
+    # libpq and openstacksdk read their own, and the API key is of a MAAS.
+    assert asked == given - {"PGPASSWORD", "OS_CLIENT_CONFIG_FILE", "GPUFLEET_PROVISIONER_API_KEY"}
 
 
 @pytest.mark.parametrize("port", [bmcs, provisioners, schedulers], ids=lambda port: port.OPTION)
@@ -241,21 +243,38 @@ def test_the_server_takes_a_playbook_that_the_project_has_and_what_the_template_
     assert "already exists" in str(refused("schedules", schedule, store).told)
 
 
-def test_the_projects_inventory_is_read_as_awx_reads_it_and_names_the_canaries(tmp_path: Path) -> None:
-    """From the file, with the variables of the source."""
-    variables = {**os.environ, **DATA["awx_source_vars"], "ANSIBLE_HOME": str(tmp_path)}
+def as_awx_reads(project: Path, source: str, home: Path) -> dict[str, Any]:
+    """The inventory of this source, by the variables that the role gives it; nothing is warned of."""
+    variables = {**os.environ, **DATA["awx_source_vars"], "ANSIBLE_HOME": str(home)}
     # Where the collection lies here
     variables["ANSIBLE_COLLECTIONS_PATH"] = str(ROOT / "build" / "collections")
     program = str(Path(sys.executable).with_name("ansible-inventory"))
-    argv = [program, "-i", "inventory/fleet.yml", "--list"]
-    done = subprocess.run(argv, cwd=PROJECT, env=variables, capture_output=True, text=True, check=True, timeout=120)
-    found = json.loads(done.stdout)
+    argv = [program, "-i", source, "--list"]
+    done = subprocess.run(argv, cwd=project, env=variables, capture_output=True, text=True, check=True, timeout=120)
+    assert "WARNING" not in done.stderr, done.stderr
+    return dict(json.loads(done.stdout))
+
+
+def test_a_login_host_comes_by_a_second_file_where_the_source_is_the_folder(tmp_path: Path) -> None:
+    """As the page tells. Hosts and their variables are the same."""
+    shutil.copytree(PROJECT, tmp_path / "project")
+    hosts = {"gpufleet_services": {"hosts": {"mn1": {"ansible_host": "10.20.0.1"}}}}
+    (tmp_path / "project/inventory/services.yml").write_text(yaml.safe_dump(hosts), encoding="utf-8")
+    found = as_awx_reads(tmp_path / "project", "inventory", tmp_path)
+    assert found["gpufleet_services"]["hosts"] == ["mn1"]
+    alone = as_awx_reads(PROJECT, "inventory/fleet.yml", tmp_path)["_meta"]["hostvars"]
+    variables = found["_meta"]["hostvars"]
+    assert variables.pop("mn1")["ansible_host"] == "10.20.0.1" and variables == alone
+
+
+def test_the_projects_inventory_is_read_as_awx_reads_it_and_names_the_canaries(tmp_path: Path) -> None:
+    """From the file, with the variables of the source."""
+    found = as_awx_reads(PROJECT, "inventory/fleet.yml", tmp_path)
     assert found["canary"]["hosts"] == ["gpu001"]
     hosts = found["_meta"]["hostvars"]
     assert set(hosts) == {"gpu001", "gpu002", "gpu003"}
     # A password that a row of the list names would be read in the place of what the credential gives.
     assert all("'GPUFLEET_BMC_PASSWORD'" in str(one["gpufleet_bmc_password"]) for one in hosts.values())
-    assert "WARNING" not in done.stderr, done.stderr
     # AWX keeps variables as they stand, and its jobs read a list of its own, in a folder of its own.
     for one in hosts.values():
         assert not re.search(r"inventory_(dir|file)|playbook_dir|role_path", json.dumps(one))
