@@ -7,7 +7,8 @@
     contract.py DRIVER ENDPOINT --tag TAG|--prefix NAMES [--image FILE] [--boot COMMAND] [--named NAME,NAME] ...
 
 On the machines of one tag or prefix, and on no others. Credentials come from the environment:
-GPUFLEET_PROVISIONER_API_KEY, or GPUFLEET_PROVISIONER_USERNAME and GPUFLEET_PROVISIONER_PASSWORD. The exit status is 0
+GPUFLEET_PROVISIONER_API_KEY, or GPUFLEET_PROVISIONER_USERNAME and GPUFLEET_PROVISIONER_PASSWORD; or from clouds.yaml,
+where GPUFLEET_PROVISIONER_CLOUD and ENDPOINT both name one of its clouds. The exit status is 0
 where all that was tried has passed, 1 where something has not, 2 where nothing was tried: no selector, none selected,
 or one that is in somebody's service.
 """
@@ -53,6 +54,14 @@ def connection(driver: str, endpoint: str) -> dict[str, str]:
     """The driver's own options, out of the environment but for its address."""
     options = {name: os.environ.get(f"GPUFLEET_{name.upper()}", "") for name in names.DRIVERS[driver]}
     options[login_host.OPTION] = ""  # there is no inventory to find it in
+    cloud = options.get("provisioner_cloud", "")
+    if cloud and cloud != endpoint:
+        raise Refused(
+            f"GPUFLEET_PROVISIONER_CLOUD is {cloud}, so the driver would speak to that cloud and not to {endpoint}: say"
+            f" ENDPOINT={cloud}, or unset GPUFLEET_PROVISIONER_CLOUD"
+        )
+    if cloud:  # address and login are those of clouds.yaml
+        return {"provisioner": driver, "provisioner_cloud": cloud}
     return {"provisioner": driver, **{k: v for k, v in options.items() if v}, "provisioner_url": endpoint}
 
 
@@ -152,6 +161,8 @@ def trial(args: argparse.Namespace) -> tuple[Trial, Selector, str]:
         named = frozenset(filter(None, (one.strip() for one in args.named.split(","))))
         machines = selected(driver, args.driver, wanted, named)
         version = SYSTEMS[args.driver].version(driver)
+        if "provisioner_cloud" in reached:  # its name says to nobody else where that is
+            args.endpoint = f"{driver.address} (cloud {args.endpoint})"
     plan = Plan(
         connection=reached,
         machines=machines,

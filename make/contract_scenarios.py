@@ -211,7 +211,7 @@ def wrong_login(trial: Trial, one: Machine) -> None:
     """It is told as a refusal, without the secret."""
     name, secret = next(((key, value) for key, value in trial.plan.secrets.items() if value), ("", ""))
     if not name:
-        raise NotApplicable("no credential is needed")
+        raise NotApplicable("no secret was given in the environment")
     wrong = f"{secret[:-1]}{'x' if secret[-1] != 'x' else 'y'}"
     plan = replace(trial.plan, connection={**trial.plan.connection, name: wrong})
     try:

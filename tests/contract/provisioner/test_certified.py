@@ -186,6 +186,28 @@ def test_nothing_is_tried_without_a_selector_or_where_it_takes_none(maas_site: A
     assert maas_site.faults.writes == [] and not (tmp_path / "maas.json").exists()
 
 
+def test_what_is_certified_is_what_was_named_and_not_a_cloud_that_was_left_in_the_environment(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The driver takes the cloud alone, whose free machines would be deployed; and it has a login of its own."""
+    monkeypatch.syspath_prepend(str(MAKE))
+    spec = importlib.util.spec_from_file_location("certifier", MAKE / "contract.py")
+    certifier: Any = importlib.util.module_from_spec(spec)  # type: ignore[arg-type]
+    spec.loader.exec_module(certifier)  # type: ignore[union-attr]
+    for key in names.OPTIONS:
+        monkeypatch.delenv(f"GPUFLEET_{key.upper()}", raising=False)
+    monkeypatch.setenv("GPUFLEET_PROVISIONER_CLOUD", "site")
+    monkeypatch.setenv("GPUFLEET_PROVISIONER_USERNAME", "fleet")
+    monkeypatch.setenv("GPUFLEET_PROVISIONER_PASSWORD", "secret")
+    assert certifier.main(["ironic", "https://ironic.example.com:6385", "--prefix", "cert-"]) == 2
+    said = capsys.readouterr().err
+    assert "ENDPOINT=site" in said and "https://ironic.example.com:6385" in said, said
+    assert certifier.connection("ironic", "site") == {"provisioner": "ironic", "provisioner_cloud": "site"}
+    monkeypatch.setenv("GPUFLEET_PROVISIONER_API_KEY", "a:b:c")
+    url = "https://maas.example.com/MAAS"
+    assert certifier.connection("maas", url)["provisioner_url"] == url, "it reads no clouds"
+
+
 def _serves(site: Any, options: dict[str, Any]) -> None:
     """Somebody has deployed it."""
 
