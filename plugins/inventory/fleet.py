@@ -320,7 +320,7 @@ cache_timeout: 600
 plugin: gpufleet.baremetal.fleet
 sources:
   - type: maas
-    url: http://maas.example.com:5240/MAAS
+    url: https://maas.example.com:5443/MAAS
     bmc: true
     query:
       pool: training
