@@ -35,7 +35,8 @@ tree: setup-$(MAIN)
 lint-ansible: tree
 	cd $(TREE) && $(TOOLS) ansible-lint --profile production --strict --offline
 
-# Of the linters make test leaves out this one alone: docs-site finds the same, and more.
+# What an argument spec or a module says in broken markup (O(, M(short_name)) docs-site prints as an error in the page, and
+# goes on: this one ends with it.
 lint-docs: tree
 	cd $(TREE) && $(TOOLS) antsibull-docs lint-collection-docs --plugin-docs --skip-rstcheck .
 

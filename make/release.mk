@@ -27,8 +27,7 @@ docs: tree ## Write the reference of all plugins and roles to build/docs/
 	rm -rf $(BUILD)/docs && mkdir -p $(BUILD)/docs
 	cd $(TREE) && $(TOOLS) antsibull-docs collection --fail-on-error --use-current --squash-hierarchy --dest-dir $(BUILD)/docs gpufleet.baremetal
 
-# make test has this in the place of lint-docs: whatever that finds, antsibull-docs or Sphinx ends with. It says
-# THEME=basic, for furo writes the list of all pages anew for each page, which is two fifths of the CPU.
+# make test says THEME=basic, for furo writes the list of all pages anew for each page, which is two fifths of the CPU.
 THEME ?= furo
 docs-site: docs ## Pages, roles and reference as a site in build/site/html, with every link within it followed
 	@$(VENV)/bin/python make/docs_site.py pages $(BUILD)/site $(BUILD)/docs

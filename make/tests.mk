@@ -23,7 +23,7 @@ FAST_JOBS ?= 2
 FIRST := setup-system setup-$(MAIN) setup-awx
 OTHERS := $(filter-out $(MAIN),$(PAIRS))
 RACK_LANE := setup-rack rack-up test-rack e2e rack-down molecule
-BESIDE := $(OTHERS:%=setup-%) lint-ruff lint-mypy lint-yaml lint-shell lint-ansible docs-site lint-changelog lint-licences \
+BESIDE := $(OTHERS:%=setup-%) lint-ruff lint-mypy lint-yaml lint-shell lint-ansible lint-docs docs-site lint-changelog lint-licences \
 	units-$(MAIN) artifact importer
 EITHER := $(OTHERS:%=sanity-%) $(PAIRS:%=plain-units-%) $(OTHERS:%=units-%) sanity-$(MAIN)
 
