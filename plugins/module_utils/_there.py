@@ -106,10 +106,6 @@ class Clock:
         #: What it showed when it was asked, and ours from before that.
         self._told: tuple[int, float] | None = None
 
-    @property
-    def known(self) -> bool:
-        return self._told is not None
-
     def hear(self, told: str, asked: float) -> None:
         """:param told: what ``date +%s`` has printed. :param asked: our own time from before."""
         if not (told.isascii() and told.isdigit()):
@@ -119,9 +115,13 @@ class Clock:
     def forget(self) -> None:
         self._told = None
 
-    def in_time(self) -> Check:
-        """What is true there for a while from now on."""
-        shown, asked = self._told or (0, 0.0)
+    def in_time(self) -> Check | None:
+        """What is true there for a while from now on; None until it was heard, or where it was forgotten since, as by
+        another thread that goes there."""
+        told = self._told
+        if told is None:
+            return None
+        shown, asked = told
         until = int(shown + time.monotonic() - asked + WAY_SECONDS)
         return Check(f'[ "$(date +%s)" -le {until} ]', self._late)
 

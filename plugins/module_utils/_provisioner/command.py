@@ -111,6 +111,7 @@ def _over_there(
     """
     turn = turns.lock_name(driver.name, host.local) if driver.kept_open else ""
     waited: list[Busy] = []
+    host.sent = False  # nor is this one while it waits
 
     def attempt() -> tuple[Answer, ...]:
         """None while another command has the turn."""

@@ -16,6 +16,7 @@ import shlex
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -27,7 +28,8 @@ OPTION = "provisioner_login_host"
 SETTING = f"gpufleet_{OPTION}"
 #: As the folder of the turns on this machine is called, so that whoever runs the task over there has the same turn.
 FOLDER = "gpufleet-provisioner"
-#: Commands of one task that run there at once: sshd takes ten over one connection, unless it is told otherwise.
+#: Commands of one task that run there at once, beside one of a turn: sshd takes ten over one connection, unless it is
+#: told otherwise.
 _AT_ONCE = 8
 #: How a shell that tells no more ends, by a signal's number above it.
 _SIGNALS = 128
@@ -84,7 +86,7 @@ class LoginHost:
             if self._known.clock is None:
                 self._known.clock = self._there.clock
             self._there.clock = self._known.clock
-        #: May the last command have begun there?
+        #: May the last command have begun there? Who has the next one to send says no first: it may never be sent.
         self.sent = False
 
     def found(self, places: Sequence[str]) -> str:
@@ -105,12 +107,12 @@ class LoginHost:
         return found
 
     def run(self, argv: Sequence[str], *, timeout: float, env: Mapping[str, str], stdin: str, turn: str) -> there.Ended:
-        """:param turn: the name of the lock; empty where it has none.
+        """One of a turn waits for none of those that only read: what permitted it would grow old meanwhile.
 
+        :param turn: the name of the lock; empty where it has none.
         :raises Busy: where another one has it.
         """
-        self.sent = False
-        with self._known.free:
+        with nullcontext() if turn else self._known.free:
             checks = self._checks(turn) if turn else ()
             order = there.Order(argv, timeout, reads=stdin, env=env, checks=checks, by_input=True)
             try:
@@ -122,13 +124,13 @@ class LoginHost:
 
     def _checks(self, turn: str) -> Sequence[there.Check]:
         with self._known.lock:
-            if not self._there.clock.known:
+            while (in_time := self._there.clock.in_time()) is None:
                 self._look(())
         if not self._known.folder:
             raise self._not_own()
         lock = shlex.quote(f"{self._known.folder}/{turn}")
         return (
-            self._there.clock.in_time(),
+            in_time,
             there.Check("command -v flock >/dev/null", self._no_flock),
             # A shell that cannot open what it is told to by exec ends at once, and says nothing.
             there.Check(f"( : >>{lock} ) 2>/dev/null", self._no_lock),

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -78,6 +79,17 @@ def test_a_lock_that_cannot_be_opened_is_told_and_nothing_was_sent(shell: Shell,
         ran(host, "touch", str(run))
     assert str(folder) in caught.value.wanted and not run.exists()
     assert ran(host, "touch", str(run)).code == 0 and run.exists()
+
+
+def test_a_clock_that_was_forgotten_meanwhile_makes_nothing_late() -> None:
+    """As by another thread, between the question whether it is known and its use."""
+    clock = there.Clock(HOST)
+    assert clock.in_time() is None
+    clock.hear(str(int(time.time())), time.monotonic())
+    check = clock.in_time()
+    clock.forget()
+    assert check and subprocess.run(["/bin/sh", "-c", check.test], check=False).returncode == 0
+    assert clock.in_time() is None, "to be asked for anew"
 
 
 @pytest.mark.parametrize("kind", ["xcat", "bcm"])

@@ -24,9 +24,11 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner im
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import login_host
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import turn as turns
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.registry import connected
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._together import Peers
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, asked_beside
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._wait import wait_until
 from calls import Line
-from test_login_host import ssh, way, words, xcat  # noqa: F401  # the same host, by the same sshd
+from test_login_host import ssh, way, whole, words, xcat  # noqa: F401  # the same host, by the same sshd
 
 pytestmark = pytest.mark.slow
 
@@ -61,6 +63,56 @@ def test_what_was_kept_waiting_over_there_asks_again_before_it_is_sent(
         else:
             assert commands.run(driver, argv).code == 0 and len(line.writes) > 1
     assert (tmp_path / "sent").exists() != isinstance(line, TakenBack)
+
+
+class Away(Line):
+    """Whom the run asks whether it may go on is away for a while."""
+
+    away = False
+
+    @asked_beside()
+    def beat(self) -> None:
+        if self.away:
+            raise Unreachable("the ledger is away")
+
+
+def test_after_a_command_that_was_never_sent_its_turn_goes_on(xcat: Any) -> None:  # noqa: F811
+    """Whatever became of the one before it."""
+    ctx = Context(node="gpu001", lifeline=(line := Away()))
+    with connected(xcat.connection(), ctx) as driver, turns.turn(driver, ctx):
+        assert commands.run(driver, ["true"]).code == 0
+        line.away = True
+        with pytest.raises(Unreachable, match="ledger is away"):
+            commands.run(driver, ["true"])
+        line.away = False
+        assert commands.run(driver, ["true"]).code == 0
+
+
+def test_a_command_of_a_turn_waits_for_none_that_only_read(xcat: Any, way: Any, tmp_path: Path) -> None:  # noqa: F811
+    """As many of them as may go there at once, of BMCs that do not answer."""
+    peers, end, codes = Peers(), tmp_path / "end", []
+    wait = ["sh", "-c", 'while [ ! -e "$1" ]; do sleep 0.1; done', "sh", str(end)]
+
+    def read(_number: int) -> None:
+        with connected(xcat.connection(), Context(peers=peers)) as driver:
+            codes.append(commands.run(driver, wait, timeout=20).code)
+
+    readers = [threading.Thread(target=read, args=(number,)) for number in range(login_host._AT_ONCE)]
+    for one in readers:
+        one.start()
+    wait_until(
+        lambda: sum(str(end) in whole(reads) for _line, reads in way.asked),
+        lambda count: count == len(readers),
+        timeout=20,
+        interval=0.05,
+        wanted="all of them at work",
+    )
+    ctx = Context(node="gpu001", peers=peers)
+    with connected(xcat.connection(), ctx) as driver, turns.turn(driver, ctx):
+        assert commands.run(driver, ["touch", str(end)]).code == 0
+    for one in readers:
+        one.join(30)
+    assert codes == [0] * len(readers), codes
 
 
 @pytest.fixture

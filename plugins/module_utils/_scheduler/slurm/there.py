@@ -62,10 +62,11 @@ class There:
         return subprocess.CompletedProcess([program], done.code, done.out, done.err)
 
     def _in_time(self) -> there.Check:
-        clock, asked = self._there.clock, time.monotonic()
-        if not clock.known:
+        clock = self._there.clock
+        while (found := clock.in_time()) is None:
+            asked = time.monotonic()
             clock.hear(self._there.run(there.Order(["date", "+%s"], there.WAY_SECONDS)).out.strip(), asked)
-        return clock.in_time()
+        return found
 
     def _no_conf(self, _printed: str) -> ConfigError:
         return ConfigError(
