@@ -72,7 +72,7 @@ class Rounds:
         """The answer to this one's question.
 
         :param key: those of the same are asked together.
-        :param serve: asks for all. What it raises befalls each of them.
+        :param serve: asks for all; that of whoever asked first. What it raises befalls each of them.
         :raises: an answer that is an exception, each a copy of its own: whoever catches one adds where it was.
         """
         mine = _Asked(what)

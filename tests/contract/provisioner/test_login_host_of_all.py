@@ -5,12 +5,33 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Callable
 
 import pytest
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, Unreachable
-from calls import await_all, of_all
-from test_login_host import Way, site, ssh, way, whole, words, xcat  # noqa: F401  # the same host, by the same sshd
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
+    BadAnswer,
+    ConfigError,
+    Fenced,
+    Unreachable,
+)
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.registry import connected
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._together import Peers
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._wait import wait_until
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._crew import Crew
+from bcm_commands.site import BcmSite
+from calls import Line, await_all, of_all
+from test_login_host import (  # noqa: F401  # the same host, by the same sshd
+    Way,
+    over_there,
+    site,
+    ssh,
+    way,
+    whole,
+    words,
+    xcat,
+)
+from xcat_commands.site import XcatSite
 
 pytestmark = pytest.mark.slow
 MANY = 8
@@ -62,16 +83,72 @@ def test_a_host_that_is_away_is_told_to_each_in_its_own_name(site: Any, way: Way
     assert all(isinstance(one, Unreachable) and one.node == host for host, one in told.items()), told
 
 
-def test_a_record_that_cannot_be_read_is_the_trouble_of_its_own_node(xcat: Any, way: Way) -> None:  # noqa: F811
-    batch = [xcat.new() for _number in range(3)]
-    of_all(batch, "ready")
-    spoilt, *others = (one["name"] for one in batch)
-    record = xcat.record(spoilt)
-    record["usercomment"] = f"my own\n{spoilt}: provmethod=gold-2"
-    told = of_all(batch, "enrolled", check=True)
-    del record["usercomment"]
-    assert isinstance(told[spoilt], ConfigError) and told[spoilt].node == spoilt, told[spoilt]
-    assert not [told[other] for other in others if isinstance(told[other], Exception)]
+def of_its_record(site: Any, spoilt: str, other: str) -> None:  # noqa: F811
+    """A line of another, where that is read of both; as an API may set it."""
+    if site.name == "xcat":
+        site.record(spoilt)["usercomment"] = f"my own\n{spoilt}: provmethod=gold-2"
+    else:
+        site.record(spoilt)["userdefined1"] += f"\n{other}\nFULL\n{spoilt}"
+
+
+def of_its_group(site: Any, spoilt: str, _other: str) -> None:  # noqa: F811
+    site.record(spoilt)["groups"] = "all,rack13"
+    site.management.groups["rack13"] = {"netboot": "xnba\nor not"}
+
+
+SPOILT = {"xcat record": (XcatSite, of_its_record), "xcat group": (XcatSite, of_its_group)}
+SPOILT["bcm record"] = (BcmSite, of_its_record)
+
+
+@pytest.mark.parametrize(("kind", "spoil"), SPOILT.values(), ids=SPOILT)
+def test_what_cannot_be_read_of_one_node_is_its_own_trouble(
+    started: Any,
+    way: Way,  # noqa: F811
+    monkeypatch: pytest.MonkeyPatch,
+    kind: Any,
+    spoil: Callable[[Any, str, str], None],
+) -> None:
+    with started(kind).in_good_health() as site:  # noqa: F811
+        over_there(site, monkeypatch)
+        batch = [{**site.new(), "image": site.image()} for _number in range(4)]
+        of_all(batch, "ready")
+        spoilt, *others = (one["name"] for one in batch)
+        before = dict(site.record(spoilt))
+        spoil(site, spoilt, others[0])
+        told = of_all(batch, "deployed", check=True)
+        site.record(spoilt).clear()
+        site.record(spoilt).update(before)
+        if kind is XcatSite:
+            site.management.groups.clear()
+    assert isinstance(told[spoilt], (BadAnswer, ConfigError)) and told[spoilt].node == spoilt, told[spoilt]
+    assert not [told[other] for other in others if isinstance(told[other], Exception)], told
+
+
+class Lost(Line):
+    def beat(self) -> None:
+        raise Fenced("another run works on it", node="gpu001")
+
+
+@pytest.mark.parametrize("of_one", [True, False], ids=["of each", "of all"])
+def test_a_lease_that_was_lost_is_the_end_of_its_own_host(xcat: Any, way: Way, of_one: bool) -> None:  # noqa: F811
+    """It came first, and its driver is the one that would ask for all."""
+    names, peers, told = xcat.many(5), Peers(), {}
+    loses = names[0]
+
+    def serve(host: str) -> None:
+        if host != loses:
+            wait_until(lambda: peers.rounds._waiting, bool, timeout=20, interval=0.01, wanted="it has asked")
+        ctx = Context(node=host, lifeline=Lost() if host == loses else Line(), peers=peers)
+        with connected(xcat.connection(), ctx) as driver:
+            try:
+                told[host] = driver.cli.nodes([host] if of_one else [])
+            except Fenced as exc:
+                told[host] = exc
+
+    asked(way)
+    Crew(serve, peers.rounds).serve(names, len(names), lambda: None)
+    assert isinstance(told.pop(loses), Fenced) and all(host in found for host, found in told.items()), told
+    assert asked(way, "lsdef") <= 2, "the others ask together again; and where the command is was looked for"
 
 
 def test_whether_the_management_node_is_elsewhere_is_asked_once(
