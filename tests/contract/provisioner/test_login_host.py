@@ -20,17 +20,12 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils import _ways as
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
     BadAnswer,
     ConfigError,
-    FleetError,
     Refused,
     Unreachable,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import command as commands
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import login_host
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import turn as turns
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.bcm.install_log import (
-    ENVIRONMENT,
-    InstallLog,
-)
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.registry import connected
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._wait import wait_until
@@ -369,29 +364,3 @@ def test_a_turn_of_a_run_over_there_is_waited_for(
     with theirs as at_home, turns.turn(at_home, at_home.ctx), turns.turn(driver, driver.ctx), no_turn:
         commands.run(driver, ["touch", str(tmp_path / "late")])
     assert not (tmp_path / "late").exists()
-
-
-# -- the log of BCM's installer ------------------------------------------------------------------------------------
-
-
-def test_the_log_of_the_installer_is_read_there(
-    started: Any, way: Way, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = tmp_path / "a log"
-    monkeypatch.setenv(ENVIRONMENT, str(path))
-    params = {**started(BcmSite).connection(), login_host.OPTION: HOST}
-    with connected(params, Context()) as driver:
-        far, here = InstallLog(driver), InstallLog()
-        assert (far.mark(), far.since({"gpu001": "1.1"})) == ("", {})
-        path.write_bytes("gpu001 node-installer: für\r\n".encode() + b"\xff\xfe\n" * 50_000)
-        marks = {"gpu001": far.mark(), "gpu002": far.mark()}
-        assert far.mark() == here.mark() and far.since(marks) == here.since(marks) == {"gpu001": [], "gpu002": []}
-        with path.open("ab") as file:
-            file.write("é gpu001 node-installer: Installmode is: FULL\n".encode() * 2000)
-        assert far.since(marks) == here.since(marks) and len(far.since(marks)["gpu001"]) == 2000
-        path.rename(tmp_path / "old")
-        path.write_bytes(b"x gpu002 node-installer: Installmode is: AUTO\n")
-        assert far.since(marks) == here.since(marks) == {"gpu002": ["Installmode is: AUTO"]}
-        way.away = "No route to host"
-        with pytest.raises(FleetError):
-            far.since(marks)

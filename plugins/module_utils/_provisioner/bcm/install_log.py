@@ -12,7 +12,8 @@ from __future__ import annotations
 import base64
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import short
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import command
@@ -24,16 +25,24 @@ PATH = "/var/log/node-installer"
 ENVIRONMENT = "GPUFLEET_BCM_INSTALL_LOG"
 #: More than this is not read: thousands of installations.
 _LIMIT = 32 * 1024 * 1024
-_LINE = re.compile(r"(?:^|\s)(\S+) node-installer: (.*)")
+#: Behind a node's name.
+_SAYS = " node-installer: "
+_LINE = re.compile(rf"(?:^|\s)(\S+){_SAYS}(.*)")
 _MODE = re.compile(r"Installmode is: (\w+)")
 
 
-#: The file's number and its length; then, of the file that was opened and no newer one, so many signs from one on.
+#: The file's number and its length; then, of the file that was opened and no newer one, in so many signs from one on
+#: the lines that have one of the words that it reads, each with its place: of those that are asked for, however much
+#: was written of others meanwhile. The last line is ours, and one of these words: its place tells that all was read.
 _ABOUT = 'stat -L -c "%i %s" -- "$1"'
 _READ = (
-    'exec 8<"$1" && [ "$(stat -L -c %i /proc/self/fd/8)" = "$2" ] && tail -c "+$3" <&8 | head -c "$4" | base64'
-    " && echo end"
+    'exec 7<&0 8<"$1" && [ "$(stat -L -c %i /proc/self/fd/8)" = "$2" ]'
+    ' && { tail -c "+$3" <&8 | head -c "$4"; echo; echo "$5"; } | LC_ALL=C grep -abF -f /proc/self/fd/7 | base64'
 )
+_END = "gpufleet: the end"
+
+#: Lines, each with the place at which it begins.
+_Lines = Iterable[tuple[int, bytes]]
 
 
 class InstallLog:
@@ -58,10 +67,10 @@ class InstallLog:
         begins = {name: _begin(where, *about) for name, where in known.items()}
         begins = {name: begin for name, begin in begins.items() if about[1] - begin <= _LIMIT}
         first = min(begins.values(), default=about[1])
-        content = self._file.read(about[0], first, min(_LIMIT, about[1] - first))
-        if content is None:
+        read = self._file.read(about[0], first, min(_LIMIT, about[1] - first), list(begins))
+        if read is None:
             return {}
-        found = _by_node(content, first, begins)
+        found = _by_node(read, begins)
         # Of a log that was begun anew the older lines are elsewhere: that it has none of a node tells nothing.
         anew = {name for name in begins if not _goes_on(known[name], *about)}
         return {name: lines for name, lines in found.items() if lines or name not in anew}
@@ -82,16 +91,18 @@ class _Here:
         except OSError:
             return None
 
-    def read(self, inode: int, first: int, count: int) -> bytes | None:
+    def read(self, inode: int, first: int, count: int, _names: Sequence[str]) -> _Lines | None:
         """None where it cannot be read, or another one lies there by now."""
         try:
             with open(self._path, "rb") as file:
                 if os.fstat(file.fileno()).st_ino != inode:
                     return None
                 file.seek(first)
-                return file.read(count)
+                lines = file.read(count).split(b"\n")
         except OSError:
             return None
+        begins = accumulate((len(line) + 1 for line in lines), initial=first)
+        return zip(begins, lines)
 
 
 class _There:
@@ -100,21 +111,23 @@ class _There:
     def __init__(self, driver: Driver, path: str) -> None:
         self._driver, self._path = driver, path
 
-    def _told(self, script: str, *words: str) -> list[str]:
-        answer = command.run(self._driver, ["/bin/sh", "-c", script, "sh", self._path, *words])
+    def _told(self, script: str, *words: str, reads: str = "") -> list[str]:
+        answer = command.run(self._driver, ["/bin/sh", "-c", script, "sh", self._path, *words], stdin=reads)
         return answer.out.split() if answer.code == 0 else []
 
     def about(self) -> tuple[int, int] | None:
         told = self._told(_ABOUT)
         return (int(told[0]), int(told[1])) if len(told) == 2 and all(map(str.isdigit, told)) else None
 
-    def read(self, inode: int, first: int, count: int) -> bytes | None:
-        *coded, end = self._told(_READ, str(inode), str(first + 1), str(count)) or [""]
+    def read(self, inode: int, first: int, count: int, names: Sequence[str]) -> _Lines | None:
+        wanted = "".join(f"{one}\n" for one in (*(f"{name}{_SAYS}" for name in names), _END))
+        coded = self._told(_READ, str(inode), str(first + 1), str(count), _END, reads=wanted)
         try:
-            content = base64.b64decode("".join(coded), validate=True) if end == "end" else None
+            *told, _end = base64.b64decode("".join(coded), validate=True).split(b"\n")
+            lines = [(first + int(place), line) for place, _colon, line in (one.partition(b":") for one in told)]
         except ValueError:
             return None
-        return content if content is None or len(content) == count else None
+        return lines[:-1] if lines[-1:] == [(first + count + 1, _END.encode())] else None
 
 
 def _place(mark: str) -> tuple[int, int] | None:
@@ -131,14 +144,12 @@ def _begin(where: tuple[int, int], inode: int, size: int) -> int:
     return where[1] if _goes_on(where, inode, size) else 0
 
 
-def _by_node(content: bytes, first: int, begins: Mapping[str, int]) -> dict[str, list[str]]:
+def _by_node(lines: _Lines, begins: Mapping[str, int]) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {name: [] for name in begins}
-    at = first
-    for line in content.split(b"\n"):
+    for at, line in lines:
         told = _LINE.search(line.decode("utf-8", "replace"))
         if told and told[1] in begins and at >= begins[told[1]]:
             found[told[1]].append(told[2])
-        at += len(line) + 1
     return found
 
 
