@@ -23,14 +23,45 @@ _TOGETHER = re.compile(r"(?<=[A-Z])(?=\0[A-Z])")
 
 def constants_of(tree: ast.Module) -> dict[str, ast.expr]:
     """The names that a file gives texts, or tables of texts."""
-    found = {}
+    found: dict[str, ast.expr] = {}
     for node in tree.body:
         targets = (
             node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
         )
         for target in targets:
-            if isinstance(target, ast.Name) and target.id.isupper() and isinstance(node.value, ast.expr):
-                found[target.id] = node.value
+            if isinstance(node.value, ast.expr):
+                found.update(_named(target, node.value))
+    return {name: value for name, value in found.items() if name.isupper()}
+
+
+def _named(target: ast.expr, value: ast.expr) -> Iterator[tuple[str, ast.expr]]:
+    """One name, or several that get their values together."""
+    if isinstance(target, ast.Name):
+        yield target.id, value
+    elif isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple) and len(target.elts) == len(value.elts):
+        for one, own in zip(target.elts, value.elts):
+            yield from _named(one, own)
+
+
+def common(files: Iterable[Mapping[str, ast.expr]]) -> dict[str, ast.expr]:
+    """The names of all files. One that means this in one file and that in another is nobody's: whoever says it without
+    taking it from one of them would be told the wrong one."""
+    found: dict[str, ast.expr] = {}
+    said: dict[str, set[str]] = {}
+    for names in files:
+        found.update(names)
+        for name, value in names.items():
+            said.setdefault(name, set()).add(ast.dump(value))
+    return {name: value for name, value in found.items() if len(said[name]) == 1}
+
+
+def taken(tree: ast.Module, files: Mapping[str, Mapping[str, ast.expr]]) -> dict[str, ast.expr]:
+    """The names that a file takes from others of ours."""
+    found = {}
+    for node in tree.body:
+        if isinstance(node, ast.ImportFrom):
+            there = files.get(f"{(node.module or '').replace('.', '/')}.py", {})
+            found.update({one.asname or one.name: there[one.name] for one in node.names if one.name in there})
     return found
 
 

@@ -18,11 +18,12 @@ from typing import NamedTuple
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._quarantine import WHOSE
 from ansible_collections.gpufleet.baremetal.tests.tree.code import parsed
 from ansible_collections.gpufleet.baremetal.tests.tree.listing import text
-from ansible_collections.gpufleet.baremetal.tests.tree.literals import Source, constants_of
+from ansible_collections.gpufleet.baremetal.tests.tree.literals import Source, common, constants_of, taken
 
 PAGE = "docs/reference/troubleshooting.md"
 HINT = "make messages writes it anew"
 ERRORS = "plugins/module_utils/_errors.py"
+_COLLECTION = "ansible_collections/gpufleet/baremetal"
 _HEAD = """# Troubleshooting, by message
 
 Written by `make messages` from the code. Look for a part of the message that has no name or number in it: those stand
@@ -179,11 +180,10 @@ def _kind(node: ast.ClassDef) -> str:
 def messages(root: Path, kinds: dict[str, Kind]) -> Iterator[Message]:
     """What each call that makes an error says, as far as it is written there."""
     trees = [(name, tree) for name, tree in parsed(root, "plugins") if name != ERRORS]
-    everywhere: dict[str, ast.expr] = {}
-    for _name, tree in trees:
-        everywhere.update(constants_of(tree))
+    files = {f"{_COLLECTION}/{name}": constants_of(tree) for name, tree in trees}
+    everywhere = common(files.values())
     for name, tree in trees:
-        source = Source(tree, everywhere)
+        source = Source(tree, {**everywhere, **taken(tree, files)})
         for called, call in source.calls([*kinds, _PREFLIGHT]):
             kind = kinds[called].kind if called in kinds else _OF_A_PREFLIGHT
             yield from (Message(kind, part_of(name), *said) for said in told_by(source, called, call))

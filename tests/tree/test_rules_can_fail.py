@@ -66,6 +66,7 @@ PROVED = """---
           ansible.builtin.import_role: {name: gpufleet.baremetal.baseline}
           vars: {baseline_bmc_identity: "%s"}
 """
+OURS = "ansible_collections.gpufleet.baremetal.plugins"
 TREE_OF_ERRORS = 'class FleetError:\n    kind = "error"\n\nclass Refused(FleetError):\n    kind = "refused"\n'
 LONG_FUNCTION = "def long():\n" + "    pass\n" * code.LONGEST_FUNCTION
 LONG_FILE = "def short():\n    pass\n" + "x = 1\n" * code.MOST_LINES
@@ -284,6 +285,25 @@ CASES = (
         {messages.ERRORS: TREE_OF_ERRORS, "plugins/a.py": 'Refused(f"{who} said no to this")', messages.PAGE: "old"},
         "`WHO said no to this`",
         {messages.ERRORS: TREE_OF_ERRORS, "plugins/a.py": 'print("nothing is raised here")'},
+    ),
+    *(
+        (
+            messages.messages_that_differ,
+            {messages.ERRORS: TREE_OF_ERRORS, messages.PAGE: "old", "plugins/b.py": 'KEY = "other"', **told},
+            word,
+            {messages.ERRORS: TREE_OF_ERRORS, "plugins/b.py": 'KEY = "other"'},
+        )
+        for told, word in (
+            ({"plugins/a.py": 'KEY, X = "own", "x"\nRefused(f"they said {KEY}")'}, "`they said own`"),
+            ({"plugins/a.py": 'KEY = "own"', "plugins/c.py": 'Refused(f"they said {KEY}")'}, "`they said KEY`"),
+            (
+                {
+                    "plugins/c.py": 'KEY = "own"',
+                    "plugins/a.py": f"from {OURS}.b import KEY\nRefused(f'they said {{KEY}}')",
+                },
+                "`they said other`",
+            ),
+        )
     ),
     (
         messages.messages_that_differ,
