@@ -124,11 +124,10 @@ def power_that_is_not_told(root: Path) -> list[str]:
     return [
         *(told_otherwise(root, ("POWERLESS", "POWERLESS_BY_SERVICE"), "owns_power", "who switches power")),
         *(told_otherwise(root, ("NO_MAINTENANCE",), "holds", "who keeps a hold of ours")),
-        *(told_otherwise(root, ("SERIAL",), "serial", "who is written to one by one", True)),
     ]
 
 
-def told_otherwise(root: Path, lists_of: tuple[str, ...], attribute: str, what: str, listed: bool = False) -> list[str]:
+def told_otherwise(root: Path, lists_of: tuple[str, ...], attribute: str, what: str) -> list[str]:
     """Of one of these lists each driver is, or of none."""
     complaints = []
     for port in lists(root):
@@ -142,7 +141,7 @@ def told_otherwise(root: Path, lists_of: tuple[str, ...], attribute: str, what: 
                 for node in nodes(tree_of(path))
                 if isinstance(node, ast.ClassDef)
             ]
-            said = any(constants(ast.Module(one.body, [])).get(attribute) is listed for one in classes)
+            said = any(constants(ast.Module(one.body, [])).get(attribute) is False for one in classes)
             if told.count(driver) != said:
                 complaints.append(f"{port.file}: {' and '.join(lists_of)} and the driver {driver} differ on {what}")
     return complaints

@@ -50,8 +50,6 @@ POWERLESS: set[str] = {"bcm", "pxe", "warewulf"}
 #: Those that boot no machine where they are asked by a web service, and do where they are asked by commands.
 POWERLESS_BY_SERVICE: set[str] = {"xcat"}
 
-#: Those that may lose one of two writes that come at once: whoever writes waits for his turn.
-SERIAL: set[str] = {"bcm", "pxe", "warewulf", "xcat"}
 #: Those that keep no hold of ours: nobody is advised to set their maintenance first.
 NO_MAINTENANCE: set[str] = set()
 
