@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, FleetError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.places import check_in_project
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.redact import shown
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._servers import LIST, RULES, SPEC
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _servers as lists
@@ -45,6 +46,7 @@ class ActionModule(VerbAction):
 
     def _in_worker(self, params: dict[str, Any]) -> dict[str, Any]:
         heard(self)
+        check_in_project(params["path"])
         servers = _read(params["path"], _stamp(params["path"]), json.dumps({name: params[name] for name in LIST}))
         if params["server"]:
             return self._taken(_named(servers, params["server"], params["path"]), params["group"])

@@ -34,6 +34,8 @@ from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_secr
 
 _SHOWN = 20
 _COLUMN = re.compile(r"[a-z][a-z0-9_]*\Z")
+#: A title that may be told, though it is none that is known.
+_PLAIN = re.compile(r"[A-Za-z][A-Za-z _-]{0,19}\Z")
 
 
 @dataclass(frozen=True)
@@ -199,22 +201,29 @@ def _header(row: tuple[int, Sequence[str]], complaints: _Complaints) -> list[str
     for number, title in enumerate(titles, 1):
         word = re.sub(r"[^a-z0-9]+", "_", title.strip().lower()).strip("_")
         name = ALIASES.get(word, word)
+        called = _called(number, title.strip(), word)
         if name != cells_of.PASSWORD and is_secret(name):
             complaints.add(
                 line,
                 number,
-                f"the column {title.strip()!r} would hold secrets in plain text; remove it and change what stood in it,"
+                f"the column {called} would hold secrets in plain text; remove it and change what stood in it,"
                 " and name the place of the secret in a column bmc_password_ref, such as env:BMC_PASSWORD; if it holds"
                 " none, give it another name",
             )
         elif not _COLUMN.match(name):
-            complaints.add(line, number, f"{title.strip()!r} is no name of a column")
+            complaints.add(line, number, f"{called} is no name of a column")
         elif name in names:
-            complaints.add(line, number, f"a second column for {name} ({title.strip()!r})")
+            complaints.add(line, number, f"a second column for {name if name in COLUMNS else called} ({called})")
         elif meant := near(name):
-            complaints.add(line, number, f"the column {title.strip()!r} is unknown: {meant}? Correct it, or rename it")
+            complaints.add(line, number, f"the column {called} is unknown: {meant}? Correct it, or rename it")
         names.append(name)
     return names
+
+
+def _called(number: int, title: str, word: str) -> str:
+    """What stands in a title may be a secret as well: in a list without a header, or in a file that is no list."""
+    plain = word in ALIASES or not title or (_PLAIN.match(title) and not is_secret(word))
+    return repr(title) if plain else f"number {number}"
 
 
 def _row(line: int, cells: Sequence[str], header: Sequence[str], complaints: _Complaints) -> dict[str, _Cell]:

@@ -27,6 +27,8 @@ _MARKS = ("/.dockerenv", "/run/.containerenv")
 _MARKING = ("KUBERNETES_SERVICE_HOST",)
 #: What AWX and its products set in each job.
 _CONTROLLER = ("AWX_HOST", "AWX_JOB_ID", "TOWER_JOB_ID")
+#: Where a job's container has what AWX gives it.
+_RUNNER = "/runner"
 #: File systems that end with their container, or with the machine's power.
 _THROWN_AWAY = ("overlay", "aufs", "fuse.fuse-overlayfs", "tmpfs", "ramfs")
 #: A volume that Kubernetes makes with a pod, and removes with it.
@@ -111,7 +113,7 @@ def _in_controller() -> bool:
 
 
 def _survives(path: str, mounts: Iterable[Mount], *, contained: bool) -> bool:
-    private = os.environ.get("AWX_PRIVATE_DATA_DIR") or "/runner"
+    private = os.environ.get("AWX_PRIVATE_DATA_DIR") or _RUNNER
     mount = mount_of(path, mounts)
     if mount is None or mount.kind in _THROWN_AWAY or _EMPTY_DIR in mount.root or _ANONYMOUS.search(mount.root):
         return False
@@ -199,6 +201,25 @@ def check_file(path: str, what: str) -> None:
             seen=f"{os.path.dirname(whole)} is not mounted from outside",
             do="name a file in such a folder. With the role awx: have awx_files of the controller mounted into jobs, by"
             " its setting 'Paths to expose to isolated jobs' or the pod of its container group",
+        )
+
+
+def check_in_project(path: str) -> None:
+    """Before a file is read that who launches a job has named. Beside the project its container holds what the job's
+    credentials gave it, and what is told of a file's mistakes tells of its content.
+
+    :raises ConfigError: in a job of an automation controller, where it is no file of the project.
+    """
+    if not _in_controller():
+        return
+    homes = [f"{home}/project" for home in (_RUNNER, os.environ.get("AWX_PRIVATE_DATA_DIR")) if home]
+    whole = os.path.realpath(os.path.expanduser(path))
+    if not any(whole.startswith(os.path.realpath(home) + "/") for home in homes):
+        raise ConfigError(
+            "a job of an automation controller reads no list of servers but one of its project",
+            address=path,
+            wanted=f"a file below {homes[-1]}, and no link that leads out of it",
+            do="commit the list to the project's repository, update the project, and name the list by its path there",
         )
 
 

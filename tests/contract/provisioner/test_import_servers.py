@@ -85,3 +85,31 @@ def test_without_a_word_it_only_reports_and_a_limit_is_no_list(run: Run) -> None
     run.list.write_text(LIST.replace("new1", "new3"), encoding="utf-8")
     assert "2 server(s), no mistake" in run.play() and "new3" not in run.nodes()
     assert "leave --limit out" in run.play("--limit", "new3", ok=False)
+
+
+def test_the_inventory_says_which_places_of_secrets_a_list_may_name(run: Run) -> None:
+    run.list.write_text(LIST, encoding="utf-8")
+    places = run.folder / "group_vars" / "all.yml"
+    places.parent.mkdir()
+    places.write_text('import_servers_password_refs: ["env:OTHER_*"]\n', encoding="utf-8")
+    assert "is no place that password_refs permits" in run.play(ok=False)
+    places.write_text('import_servers_password_refs: ["env:IMPORT_TEST_*"]\n', encoding="utf-8")
+    assert "2 server(s), no mistake" in run.play()
+    places.unlink()
+
+
+def test_in_a_job_of_a_controller_a_list_is_one_of_its_project(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beside it lies what the credentials of the job gave it, which a title that is refused would tell."""
+    job = run.folder / "runner"
+    (job / "project").mkdir(parents=True)
+    (job / "artifacts").mkdir()
+    command = job / "artifacts" / "command"
+    command.write_text(f'{{"env": {{"GPUFLEET_BMC_PASSWORD": "{SECRET}"}}}}', encoding="utf-8")
+    (job / "project" / "servers.csv").write_text(LIST, encoding="utf-8")
+    (job / "project" / "linked.csv").symlink_to(command)
+    monkeypatch.setenv("AWX_JOB_ID", "812")
+    monkeypatch.setenv("AWX_PRIVATE_DATA_DIR", str(job))
+    for path in (command, job / "project" / "linked.csv", job / "project" / ".." / "artifacts" / "command"):
+        said = run.play(ok=False, import_servers_path=str(path), import_servers_delimiter="|")
+        assert "reads no list of servers but one of its project" in " ".join(said.split())
+    assert "2 server(s), no mistake" in run.play(import_servers_path=str(job / "project" / "servers.csv"))
