@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible.module_utils.common.validation import check_type_dict
+from ansible.module_utils.parsing.convert_bool import boolean
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _moved as moves
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _private as private
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import FROM_HOST_VARS
@@ -49,6 +50,8 @@ from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._tenant import 
 
 #: The site's names of its job templates, by the playbook that each runs.
 TEMPLATES = "gpufleet_awx_templates"
+#: Whether a run has to name its nodes: what a job template says of itself.
+LIMIT_REQUIRED = "gpufleet_limit_required"
 #: In these a stage validates a node again, without imaging it.
 _VALIDATED = ("drained", "quarantined", "validating")
 
@@ -64,6 +67,7 @@ class ActionModule(VerbAction):
 
     def _in_worker(self, params: dict[str, Any]) -> dict[str, Any]:
         heard(self)
+        self._demand_limit()
         if params["path"]:
             check_file(params["path"], "what is told")
         every = self._vars.get("ansible_play_hosts_all") or [self._host]
@@ -97,6 +101,21 @@ class ActionModule(VerbAction):
         if params["path"]:
             result["changed"] = self._written(params["path"], document(params["title"], nodes, groups, time.time()))
         return result
+
+    def _demand_limit(self) -> None:
+        """With this verb each playbook begins that takes nodes out of service, or gives them back.
+
+        :raises ConfigError: where the run has to name its nodes and does not, as when a form's limit was emptied.
+        """
+        demanded = boolean(self.host_var(LIMIT_REQUIRED) or False, strict=False)
+        # Commas and blanks alone name no host, and limit nothing.
+        if demanded and not str(self._vars.get("ansible_limit") or "").strip(" ,:;\t\n"):
+            raise ConfigError(
+                f"this run has no limit, and is to have one ({LIMIT_REQUIRED}): it would be of all hosts",
+                wanted="a limit that names the nodes",
+                seen=f"{len(self._vars.get('ansible_play_hosts_all') or [])} hosts and no limit",
+                do="launch it again with the nodes, or a group of them, in its limit",
+            )
 
     def unasked(self) -> dict[str, Any]:
         """What this verb reads, and the options of one of its kind do not have."""

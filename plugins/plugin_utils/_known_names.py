@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 #: What a person says of one run, and how a site calls its job templates, beside the variables of a host.
-OF_A_RUN: tuple[str, ...] = ("gpufleet_for_tenant", "gpufleet_awx_templates")
+OF_A_RUN: tuple[str, ...] = ("gpufleet_for_tenant", "gpufleet_awx_templates", "gpufleet_limit_required")
 
 #: What the reports of our own playbooks leave for the jobs that follow, each called after its title, and what plans of
 #: waves do.

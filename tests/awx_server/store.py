@@ -56,16 +56,17 @@ class Store:
         """As the API shows it."""
         kind = next(one for one in FIELDS if found["id"] in self.kept[one]) if kind == "unified_job_templates" else kind
         url = f"/api/v2/{kind}/{found['id']}/"
+        summary: dict[str, Any] = {"current_update": {"id": found["id"]}} if kind == "projects" else {}
         related = {name: f"{url}{name}/" for name in (*LISTS.get(kind, ()), "survey_spec")}
         if found.get("unified_job_template"):
             runs = self.find("unified_job_templates", found["unified_job_template"])
             related["unified_job_template"] = self.whole("unified_job_templates", runs)["url"]
+            summary["unified_job_template"] = {name: runs[name] for name in ("id", "name", "description")}
         shown = {name: value for name, value in found.items() if name not in ("survey_spec", "playbooks")}
         if kind in ("job_templates", "workflow_job_templates"):
             related["launch"] = f"{url}launch/"
         if kind == "projects":
             related["update"] = f"{url}update/"
-        summary: dict[str, Any] = {"current_update": {"id": found["id"]}} if kind == "projects" else {}
         if found.get("organization"):
             summary["organization"] = {"name": self.find("organizations", found["organization"])["name"]}
         return {

@@ -85,7 +85,7 @@ def part(made: AwxServer, workflow: str = "recycle") -> dict[str, Any]:
     return {
         "awx_workflows": {workflow: table},
         "awx_templates": {name: TABLES["awx_templates"][name] for name in sorted(run)},
-        "awx_extra_vars": json.loads(made.named("job_templates", "GPU drain")["extra_vars"]),
+        "awx_extra_vars": json.loads(made.named("job_templates", "GPU status")["extra_vars"]),
         "awx_names": {key: name for key, name in SITE["awx_names"].items() if key in run},
         **dict.fromkeys(("awx_own_schedules", "awx_schedules"), {}),
     }

@@ -1,0 +1,111 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What awx_setup made, and what somebody else has under the same names: that is neither changed nor removed."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from awx_server.jobs import Jobs
+from awx_server.server import AwxServer
+from contract.awx.awx_site import GIT, MODULES, ROOT, TABLES, changed, setup, wrote
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not MODULES.is_dir(), reason="no awx.awx: make setup-awx fetches it"),
+]
+MARK = "[gpufleet.baremetal]"
+RULE = "DTSTART:20260101T030000Z RRULE:FREQ=DAILY;INTERVAL=1"
+#: A part of what a site has, of each kind but one.
+SOME: dict[str, Any] = {
+    "awx_templates": {name: TABLES["awx_templates"][name] for name in ("drain", "status")},
+    "awx_own_schedules": {
+        "nightly": {
+            **{"title": "nightly", "description": "Each night", "template": "status", "enabled": True},
+            **{"at": "20260101T030000", "rule": "FREQ=DAILY;INTERVAL=1"},
+        }
+    },
+    **dict.fromkeys(("awx_workflows", "awx_names", "awx_schedules", "awx_extra_vars"), {}),
+    "awx_credentials": [],
+}
+KINDS = ("credential_types", "execution_environments", "projects", "notification_templates", "inventories")
+KINDS = (*KINDS, "inventory_sources", "job_templates", "schedules")
+
+
+@pytest.fixture(scope="module")
+def made() -> Iterator[AwxServer]:
+    server = AwxServer({GIT: ROOT / "extensions" / "awx" / "project"})
+    assert changed(setup(server, **SOME)) > 0
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def awx(made: AwxServer) -> Iterator[AwxServer]:
+    """A controller that has the same."""
+    server = AwxServer({})
+    server.store = copy.deepcopy(made.store)
+    server.jobs = Jobs(server.store)
+    yield server
+    server.close()
+
+
+def test_all_that_is_made_has_the_mark(made: AwxServer) -> None:
+    assert {kind: {MARK in one["description"] for one in made.store.all(kind)} for kind in KINDS} == dict.fromkeys(
+        KINDS, {True}
+    )
+
+
+def test_what_needs_a_limit_tells_its_playbook(made: AwxServer) -> None:
+    told = {one["name"]: json.loads(one["extra_vars"] or "{}") for one in made.store.all("job_templates")}
+    assert told == {"GPU drain": TABLES["awx_limited"], "GPU status": {}}
+
+
+@pytest.mark.parametrize("kind", ["credential_types", "projects", "job_templates"])
+@pytest.mark.parametrize("state", ["present", "absent"])
+def test_what_is_called_so_and_is_somebody_elses_is_neither_changed_nor_removed(
+    awx: AwxServer, kind: str, state: str
+) -> None:
+    theirs = next(iter(awx.store.all(kind)))
+    theirs["description"] = "of the storage people"
+    told = setup(awx, awx_state=state, **SOME)
+    said = " ".join(told.stdout.split())
+    assert told.returncode and f"{kind}: {theirs['name']}: there is one of that name" in said, said
+    assert wrote(awx) == [] and theirs["description"] == "of the storage people"
+
+
+def test_what_an_earlier_release_made_is_taken_for_our_own_and_marked(awx: AwxServer) -> None:
+    for kind in KINDS:
+        for one in awx.store.all(kind):
+            one["description"] = one["description"].removesuffix(MARK).strip()
+    assert changed(setup(awx, **SOME)) > 0
+    test_all_that_is_made_has_the_mark(awx)
+    wrote(awx)
+    assert changed(setup(awx, **SOME)) == 0 and wrote(awx) == []
+
+
+def test_a_schedule_of_that_name_that_launches_another_template_stays(awx: AwxServer) -> None:
+    run = awx.store.create("job_templates", {"name": "theirs", **_of(awx)})["id"]
+    awx.store.create("schedules", {"name": "GPU nightly", "rrule": RULE, "unified_job_template": run})
+    assert changed(setup(awx, awx_state="absent", **SOME)) > 0
+    left = [one for one in awx.store.all("schedules")]
+    assert [(one["name"], one["unified_job_template"]) for one in left] == [("GPU nightly", run)]
+
+
+def _of(awx: AwxServer) -> dict[str, Any]:
+    """In the same organization."""
+    organization = awx.named("organizations", "Accelerators")["id"]
+    project = {"name": "theirs", "organization": organization, "scm_type": "git", "scm_url": GIT}
+    awx.store.repositories[GIT] = ROOT / "extensions" / "awx" / "project"
+    return {"project": awx.store.create("projects", project)["id"], "playbook": "playbooks/status.yml"}
+
+
+@pytest.mark.parametrize("prefix", ["", " "])
+def test_without_a_prefix_nothing_is_asked_of_the_controller(awx: AwxServer, prefix: str) -> None:
+    done = setup(awx, awx_prefix=prefix, **SOME)
+    assert done.returncode and "awx_prefix empty" in " ".join(done.stdout.split()) and not awx.asked

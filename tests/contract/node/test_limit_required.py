@@ -1,0 +1,37 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a job template demands of a limit, its playbook holds: a controller takes an emptied one for all hosts."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+from ansible_collections.gpufleet.baremetal.tests.contract.node.in_service import PLAYBOOKS, in_service
+
+pytestmark = pytest.mark.slow
+
+TABLES = yaml.safe_load((PLAYBOOKS.parent / "roles/awx/vars/main/jobs.yml").read_text(encoding="utf-8"))
+DEMANDED, TEMPLATES = TABLES["awx_limited"], TABLES["awx_templates"]
+NEEDING = sorted({one.get("playbook", key) for key, one in TEMPLATES.items() if one.get("needs_limit")})
+
+
+@pytest.mark.parametrize("name", NEEDING)
+def test_without_a_limit_nothing_is_done(tmp_path: Path, name: str) -> None:
+    more = {"maintenance": "on", "maintenance_why": "x"} if name == "maintenance" else {}
+    said = ("-e", json.dumps({**DEMANDED, **more}))
+    with in_service(tmp_path, 2) as nodes:
+        before = nodes.scheduler("gpu001")
+        for limit in ((), ("--limit", " ,")):
+            told = nodes.book(name, *said, *limit, ok=False)
+            assert "this run has no limit" in told or "name them with --limit" in told, told
+        assert nodes.scheduler("gpu001") == before and not nodes.events("gpu001", "hold")
+
+
+def test_with_one_it_is_of_the_nodes_that_the_limit_names(tmp_path: Path) -> None:
+    with in_service(tmp_path, 2) as nodes:
+        nodes.book("drain", "-e", json.dumps(DEMANDED), "--limit", "gpu001", ok=True)
+        assert nodes.states("gpu001") == ["draining", "drained"] and nodes.states("gpu002") == []
