@@ -109,3 +109,9 @@ def _of(awx: AwxServer) -> dict[str, Any]:
 def test_without_a_prefix_nothing_is_asked_of_the_controller(awx: AwxServer, prefix: str) -> None:
     done = setup(awx, awx_prefix=prefix, **SOME)
     assert done.returncode and "awx_prefix empty" in " ".join(done.stdout.split()) and not awx.asked
+
+
+def test_a_token_in_the_address_of_the_project_is_not_shown(awx: AwxServer) -> None:
+    done = setup(awx, awx_project_url="https://bot:hunter2@git.example.com/fleet.git", awx_files="files", **SOME)
+    said = " ".join(done.stdout.split())
+    assert done.returncode and "https://***@git.example.com/fleet.git" in said and "hunter2" not in said

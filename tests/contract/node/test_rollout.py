@@ -166,8 +166,13 @@ def test_what_was_approved_is_one_image_and_the_next_one_begins_nothing(tmp_path
         nodes.hosts["gpu002"]["gpufleet_image"].update(version="2026.11.2", sha256="f" * 64)
         told = of("2026.11.2", digest[:12], ok=False)
         assert f"another one is declared for gpu002 2026.11.2 {'f' * 64}." in told and taken(nodes) == [], told
+        # Nor what would approve of any bytes, or of a sixteenth of all.
+        for word in ("sha256:", digest[:11]):
+            told = of("2026.11.2", word, "--limit", "!gpu002", ok=False)
+            assert f"rollout_sha256 is {word}: the first 12" in told and taken(nodes) == [], told
         of("2026.11.2", digest[:12], "--limit", "!gpu002", ok=True)
         # Who is asked for no version, as an empty answer of AWX has it, is held to none.
+        of("", "none", "--limit", "gpu002", ok=False)
         of("", "", "--limit", "gpu002", ok=True)
         assert taken(nodes) == list(nodes.hosts)
 
