@@ -52,9 +52,17 @@ def _said(alert: Mapping[str, Any], labels: Sequence[str]) -> Said:
     )
 
 
+def silenced(labels: Mapping[str, Any]) -> bool:
+    """Does its own label keep back what its severity would have launched? Where no rule sets it, a series may have."""
+    return _what(labels) == NOTHING and _by_severity(labels) == RECYCLE
+
+
 def _what(labels: Mapping[str, Any]) -> str:
-    own = word(labels.get(OWN_LABEL)).lower()
-    return own or _BY_SEVERITY.get(word(labels.get("severity")).lower(), NOTHING)
+    return word(labels.get(OWN_LABEL)).lower() or _by_severity(labels)
+
+
+def _by_severity(labels: Mapping[str, Any]) -> str:
+    return _BY_SEVERITY.get(word(labels.get("severity")).lower(), NOTHING)
 
 
 def _node(labels: Mapping[str, Any], names: Sequence[str]) -> str:

@@ -104,12 +104,22 @@ def test_an_open_door_is_none(source: ModuleType, tmp_path: Path) -> None:
     assert source._token({"client_ca_path": "/a/ca.pem"}) == ""
 
 
-async def spoken(port: int, document: Any, tls: Any = False, scheme: str = "http") -> tuple[int, dict[str, Any]]:
+def test_a_nodes_certificate_speaks_for_no_monitor_but_its_own(source: ModuleType) -> None:
+    of_a_node = {"client_ca_path": "/a/ca.pem", "dcgm_token_path": "/a/dcgm.token"}
+    for kinds in ([], ["nvsentinel", "dcgm"]):
+        with pytest.raises(ConfigError, match="would speak for all other monitors"):
+            source._token({**of_a_node, "kinds": kinds})
+    assert source._token({**of_a_node, "kinds": ["dcgm"]}) == ""
+
+
+async def spoken(
+    port: int, document: Any, tls: Any = False, scheme: str = "http", kind: str = "slurm"
+) -> tuple[int, dict[str, Any]]:
     headers = {"Authorization": f"Bearer {TOKEN}"}
     async with aiohttp.ClientSession(headers=headers) as session:
         for _try in range(100):
             try:
-                url = f"{scheme}://127.0.0.1:{port}/slurm"
+                url = f"{scheme}://127.0.0.1:{port}/{kind}"
                 async with session.post(url, json=document, ssl=tls) as answer:
                     return answer.status, await answer.json()
             except aiohttp.ClientConnectorCertificateError:
@@ -209,3 +219,22 @@ def test_a_source_that_nobody_reads_ends_and_what_it_did_not_hand_on_may_be_said
     assert answers[0][0] == 503 and heard == ["gpu001"]
     asyncio.run(run(2, 10.0))
     assert answers[1][0] == 200 and heard == HOSTS, "the first was handed on, and is not once more"
+
+
+@pytest.mark.parametrize(("severity", "level"), [("critical", "WARNING"), ("info", "INFO")])
+def test_a_label_that_silences_what_was_a_recycle_is_told_loudly(
+    source: ModuleType, ledger: Ledger, tmp_path: Path, port: int, caplog: pytest.LogCaptureFixture,
+    severity: str, level: str,
+) -> None:  # fmt: skip
+    """A series of a node may have it, where no rule sets it."""
+    labels = {"alertname": "GpuXid", "severity": severity, "gpufleet": "none", "instance": "gpu001"}
+    message = {"alerts": [{"status": "firing", "labels": labels}]}
+
+    async def speak() -> None:
+        running = asyncio.create_task(source.main(asyncio.Queue(1), listening(ledger, tmp_path, port)))
+        assert (await spoken(port, message, kind="alertmanager"))[0] == 200
+        running.cancel()
+
+    with caplog.at_level("INFO"):
+        asyncio.run(speak())
+    assert [one.levelname for one in caplog.records if "nothing is launched" in one.getMessage()] == [level]

@@ -44,7 +44,7 @@ options:
   token_path:
     description:
       - A file whose first line is the bearer token that a monitor has to send in the header C(Authorization).
-      - Without it O(client_ca_path) is needed.
+      - Without it O(client_ca_path) is needed; and with O(dcgm_token_path) it may be left out where O(kinds) is DCGM alone.
     type: str
   dcgm_token_path:
     description:
@@ -125,6 +125,7 @@ _COLLECTIONS = Path(os.path.abspath(__file__)).parents[7]
 if (_COLLECTIONS / "ansible_collections").is_dir() and str(_COLLECTIONS) not in sys.path:
     sys.path.append(str(_COLLECTIONS))
 
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._alerts.alertmanager import silenced
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._alerts.dcgm import NAME as DCGM
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._alerts.desk import Desk, desk
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._alerts.said import RECYCLE
@@ -189,7 +190,8 @@ class Door:
         for one in found:
             if one.refused:
                 # A monitor that does not repeat itself has nobody told but this log.
-                level = logging.WARNING if one.said.do == RECYCLE else logging.INFO
+                loud = one.said.do == RECYCLE or silenced(one.said.labels or {})
+                level = logging.WARNING if loud else logging.INFO
                 LOG.log(level, "%(source)s, %(node)s, %(cause)s: nothing is launched: %(refused)s", one.as_dict())
         try:
             async with self._turn:
@@ -244,9 +246,19 @@ def _token(args: dict[str, Any]) -> str:
     path = args.get("token_path")
     if not path:
         if args.get("client_ca_path"):
+            _demand_one_kind(args)
             return ""
         raise ConfigError("neither token_path nor client_ca_path says who may send alerts", do="set one of them")
     return _read(path)
+
+
+def _demand_one_kind(args: dict[str, Any]) -> None:
+    """A node has a certificate to speak for DCGM: with that alone it would be any other monitor as well."""
+    if args.get("dcgm_token_path") and list(args.get("kinds") or ()) != [DCGM]:
+        raise ConfigError(
+            "with dcgm_token_path and without token_path a node's certificate would speak for all other monitors",
+            do="set token_path, or kinds to [dcgm]",
+        )
 
 
 def _tokens(args: dict[str, Any]) -> dict[str, str]:
