@@ -41,7 +41,14 @@ stage() {{
     mkdir -p "$1/up" "$1/work" "$1/root"
     mount -t overlay none -o "lowerdir=$2,upperdir=$layers/$1/up,workdir=$layers/$1/work" "$1/root"
     mkdir -p "$1/root{PREFIX}"; mount --bind "$prefix" "$1/root{PREFIX}"
-    mount -t proc none "$1/root/proc"; mount --rbind /dev "$1/root/dev"
+    mount -o remount,bind,ro "$1/root{PREFIX}"
+    mount -t proc none "$1/root/proc"; devices "$1/root/dev"
+}}
+# As an engine gives them: no disk of this machine is among them.
+devices() {{
+    mount -t tmpfs -o mode=755 none "$1"; mkdir -m 1777 "$1/shm"
+    for device in null zero full random urandom; do : >"$1/$device"; mount --bind "/dev/$device" "$1/$device"; done
+    ln -s /proc/self/fd "$1/fd"; ln -s fd/0 "$1/stdin"; ln -s fd/1 "$1/stdout"; ln -s fd/2 "$1/stderr"
 }}
 copy() {{
     mkdir -p "$(dirname "$2")"
