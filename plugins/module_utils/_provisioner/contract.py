@@ -263,6 +263,10 @@ class Driver(OfImages, OfLeaving, OfPower, OfServices, OfWork, ABC):
         takes, where nothing else says which machine it is."""
         return "", ""
 
+    def withholds(self, node: NodeState) -> bool:
+        """Is this login not shown all by which the record may say which machine it is? Asked as :meth:`bmc` is."""
+        return False
+
     @abstractmethod
     def facts(self, node: NodeState, wanted: Wanted) -> Mapping[str, bool]:
         """What the step table's cells ask."""

@@ -395,6 +395,6 @@ def unrecordable(driver: Driver, node: NodeState | None, wanted: Wanted) -> Flee
 
 
 def _says_which(driver: Driver, node: NodeState) -> bool:
-    """Does the record have a machine's serial, port or BMC, whosever that is?"""
+    """Does the record have a machine's serial, port or BMC, whosever that is, or may it, where it is not shown?"""
     told = (*driver.serials(node, ask=True).values(), *driver.network(node, ask=True).macs, driver.bmc(node)[0])
-    return any(told)
+    return any(told) or driver.withholds(node)

@@ -17,6 +17,7 @@ import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _away as away
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
     AuthFailed,
+    EvidenceMissing,
     NotOurs,
     Refused,
     Unreachable,
@@ -95,6 +96,36 @@ def test_a_lessee_has_its_node_deployed_and_leaves_what_it_is_not_shown_to_the_o
     assert not lead(leased, "deployed")["changed"]
     with pytest.raises(Refused, match="baremetal:node:update:driver_info"):
         lead(leased, "enrolled", update_password="always")
+
+
+def test_a_failure_of_which_a_lessee_is_not_shown_why_is_no_word_on_its_node(site: Any) -> None:
+    """An image server that is away would quarantine it."""
+    options = ready(site)
+    site.lease(options["name"])
+    extras = {**site.extras, "owners": [site.projects[OWNER]]}
+    leased = {**options, **site.of("lessee"), "driver": extras, "image": site.image()}
+    words = site.fails_to_deploy(leased, "Failed to download image http://images/gold: connection refused")
+    told = watch_all(as_login(site, "lessee"), "deployed", leased, driver=extras)["verdicts"][options["name"]]
+    assert told["kind"] == Unreachable.kind and "does not show this login why it failed" in told["reason"], told
+    assert not told["ok"] and words not in told["reason"]
+
+
+def test_a_record_whose_bmc_a_lessee_is_not_shown_is_not_given_our_serial(site: Any) -> None:
+    """From then on it would agree with us by our own word, and be imaged, whichever machine it is."""
+    options, other = site.new(), f"leased-{site.new()['name']}"
+    told = {"driver": "fake-hardware", "driver_info": {"redfish_address": "https://bmc-of-another"}}
+    uuid = site.ask("POST", "/nodes", {"name": other, "owner": site.projects[OWNER], **told})["uuid"]
+    site.set_state(other, "available", None)
+    site.lease(other)
+    extras = {**site.extras, "owners": [site.projects[OWNER]]}
+    leased = {**options, **site.of("lessee"), "provisioner_id": other, "driver": extras, "image": site.image()}
+    for state in ("enrolled", "ready", "deployed", "maintenance"):
+        with pytest.raises(EvidenceMissing, match="nothing shows that this record of ironic is the one of this"):
+            lead(leased, state)
+    assert site.proxy.writes == [] and site.ask("GET", f"/nodes/{other}")["extra"] == {}
+    site.ask("POST", "/ports", {"address": options["boot_mac"], "node_uuid": uuid})
+    assert lead(leased, "enrolled")["changed"], "a port that it is shown agrees"
+    assert site.ask("GET", f"/nodes/{other}")["extra"] == {"gpufleet_serial": options["serial"]}
 
 
 def test_a_node_of_another_project_is_no_unknown_one(site: Any) -> None:

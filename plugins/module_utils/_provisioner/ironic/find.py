@@ -166,9 +166,15 @@ class IronicReader(Driver):
         return Network(frozenset(mac(str(port.get("address") or "")) for port in ports))
 
     def bmc(self, node: NodeState) -> tuple[str, str]:
+        return record.bmc_in(self._driver_info(node))
+
+    def withholds(self, node: NodeState) -> bool:
+        return record.is_withheld(self._driver_info(node))
+
+    def _driver_info(self, node: NodeState) -> Mapping[str, Any]:
         """A list of nodes tells nothing of it."""
         raw = node.raw if "driver_info" in node.raw else self.api.get(f"/nodes/{node.id}") or {}
-        return record.bmc_in(raw.get("driver_info") or {})
+        return raw.get("driver_info") or {}
 
     def boots(self, node: NodeState) -> str:
         """One whose inspection failed rests, as one does that was never looked at."""

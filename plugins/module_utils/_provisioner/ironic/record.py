@@ -130,15 +130,19 @@ def info_to_send(wanted: Wanted, current: Mapping[str, Any], *, again: bool) -> 
     """Ironic masks secrets, so they cannot be compared: they go along where something else differs, where the login has
     just failed, and where the task asks for it (again).
 
-    A lessee is not shown what stands there, and may not write it: it is the owner's (node_sanitize in
-    ``ironic/api/controllers/v1/node.py``, and ``ironic/common/policy.py``, of Ironic 39.0).
+    A lessee may not write what stands there: it is the owner's (``ironic/common/policy.py`` of Ironic 39.0).
     """
     info = driver_info(wanted)
-    if str(current.get("content") or "").startswith(_NOT_SHOWN) and not wanted.update_password:
+    if is_withheld(current) and not wanted.update_password:
         return {}
     secrets = {key for key in info if is_secret(key)}
     plain = {key: value for key, value in info.items() if key not in secrets}
     return info if again or patch(current, plain) or secrets - set(current) else plain
+
+
+def is_withheld(info: Mapping[str, Any]) -> bool:
+    """What stands there a lessee is not shown (node_sanitize in ``ironic/api/controllers/v1/node.py``, the same)."""
+    return str(info.get("content") or "").startswith(_NOT_SHOWN)
 
 
 def bmc_in(info: Mapping[str, Any]) -> tuple[str, str]:

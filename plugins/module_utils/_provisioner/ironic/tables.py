@@ -65,14 +65,14 @@ STATES: Mapping[str, str] = {
 }
 
 _RESTARTED, _NO_IMAGE, _NO_BMC = "was restarted amid it", "could not fetch an image", "did not reach the BMC"
-_NO_SWITCH = "could not switch the power by the BMC"
+_NO_SWITCH, _UNTOLD = "could not switch the power by the BMC", "does not show this login why it failed"
 #: What a conductor notes of a failure that says nothing of the node, each with what happened in our words: it ended, or
 #: another took its nodes over; it could not fetch an image, which it does itself before the node has any part in it; it
 #: lost the BMC, or was told by it of no other power state until its patience ended, as by one that is away as well; of
-#: both whoever asks that BMC next tells more.
+#: both whoever asks that BMC next tells more. Nor can a lessee tell whose failure it is, who is shown no word of any.
 #: ironic/conductor/base_manager.py, _fail_transient_state; ironic/conductor/utils.py, abort_on_conductor_take_over;
 #: ironic/common/exception.py, ImageRefValidationFailed to RedfishConnectionError, and
-#: PowerStateFailure; sushy/exceptions.py, ConnectionError
+#: PowerStateFailure; sushy/exceptions.py, ConnectionError; ironic/api/controllers/v1/node.py, _node_sanitize_extended
 EXCUSES: Mapping[str, str] = {
     "state can't be resumed by conductor": _RESTARTED,
     "aborted due to conductor take over": _RESTARTED,
@@ -82,6 +82,7 @@ EXCUSES: Mapping[str, str] = {
     "Redfish connection failed for node": _NO_BMC,
     "Unable to connect to http": _NO_BMC,
     "Failed to set node power state": _NO_SWITCH,
+    "** Value Redacted": _UNTOLD,
 }
 
 INSPECT_FAILED = "inspect failed"
