@@ -61,6 +61,36 @@ def test_a_mac_of_another_node_is_given_to_no_node_that_is_enrolled_already(site
     assert lead({**one, "boot_mac": site.new()["boot_mac"]}, "ready")["changed"], "a card that was swapped"
 
 
+def begun(site: Any) -> dict[str, Any]:
+    options = {**ready(site), "image": site.image(), "deploy_id": "d-1"}
+    site.server.builds = False
+    with pytest.raises(Refused, match="did not build them"):
+        lead(options, "deployed")
+    site.server.builds = True
+    return options
+
+
+def ordered(site: Any) -> dict[str, Any]:
+    options = {**ready(site), "image": site.image(), "deploy_id": "d-1"}
+    lead(options, "deployed")
+    return options
+
+
+@pytest.mark.parametrize("stands", [begun, ordered, deployed])
+def test_an_order_that_stands_moves_to_no_other_machine(site: Any, stands: Callable[[Any], Any]) -> None:
+    """The next boot of the one that has that card would take the image. The serial of the record is our own word."""
+    options = {**stands(site), "image": site.image()}
+    before = site.record(options["name"])
+    other = {**options, "boot_mac": "52:54:ff:fd" + options["boot_mac"][11:]}
+    site.faults.forget()
+    for state in ("enrolled", "ready", "deployed", "released"):
+        with pytest.raises(WrongMachine, match="another machine"):
+            lead(other, state)
+    assert site.faults.writes == [] and site.record(options["name"]) == before
+    lead(options, "released")
+    assert lead(other, "enrolled")["changed"], "without an order it is a record and no more"
+
+
 def before_write(site: Any, nth: int, do: Callable[[], None], *, path: str = "") -> None:
     """Somebody does this right before the nth request that writes to this path arrives."""
     count = itertools.count(1)

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.registry import connected
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import of_task
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
-from calls import lead, ready
+from calls import Killed, Line, deployed, lead, ready
 
 
 def test_a_batch_of_new_nodes_asks_for_all_cards_once(xcat_site: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,3 +84,34 @@ def test_hosts_of_a_batch_that_are_given_one_address_are_told_before_the_first_w
         one["name"] for one in nodes
     ]
     assert site.faults.writes == []
+
+
+def set_up(site: Any) -> dict[str, Any]:
+    """By a run that was killed before the machine was booted."""
+    options = {**ready(site), "image": site.image()}
+    with pytest.raises(Killed):
+        lead(options, "deployed", line=Line(die_at=2))
+    assert site.record(options["name"])["currstate"].startswith("netboot")
+    return options
+
+
+def ordered(site: Any) -> dict[str, Any]:
+    options = {**ready(site), "image": site.image()}
+    lead(options, "deployed")
+    return options
+
+
+@pytest.mark.parametrize("stands", [set_up, ordered, deployed])
+def test_an_order_that_stands_moves_to_no_other_machine(xcat_site: Any, stands: Callable[[Any], Any]) -> None:
+    """The next boot of the one that has that card would take the image. The serial of the record is our own word."""
+    site = xcat_site
+    options = {**stands(site), "image": site.image()}
+    before = dict(site.record(options["name"]))
+    other = {**options, "boot_mac": "52:54:ff:fd" + options["boot_mac"][11:]}
+    site.faults.forget()
+    for state in ("enrolled", "ready", "deployed", "released"):
+        with pytest.raises(WrongMachine, match="another machine"):
+            lead(other, state)
+    assert site.faults.writes == [] and site.record(options["name"]) == before
+    lead(options, "released")
+    assert lead(other, "enrolled")["changed"], "without an order it is a record and no more"

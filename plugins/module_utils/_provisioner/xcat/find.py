@@ -128,18 +128,19 @@ class XcatReader(Driver):
         return {"of its record": told} if told else {}
 
     def network(self, node: NodeState, *, ask: bool) -> Network:
-        """The cards that it boots by: a machine has others."""
+        """The cards that it boots by: a machine has others. While an order or a deployment stands it is another machine
+        that boots by another one: the serial, which xCAT has of our own words, does not outvote them then."""
         address = node.raw.get("ip", "")
-        return Network(record.macs(node.raw), frozenset({address} - {""}))
+        stands = self.has_deployment(node) or node.deploy_failed or _is_set_up(node)
+        return Network(record.macs(node.raw), frozenset({address} - {""}), complete=stands)
 
     def bmc(self, node: NodeState) -> tuple[str, str]:
         return node.raw.get("bmc", ""), ""
 
     def boots(self, node: NodeState) -> str:
         """What ``nodeset`` has set up stands whatever the node has told of itself."""
-        first = node.raw.get("currstate", "").partition(" ")[0].partition("=")[0]
         set_up = f"nodeset says {node.raw.get('currstate')}: run nodeset {node.id} offline"
-        return super().boots(node) or ("" if first in tables.BOOTS_NOTHING else set_up)
+        return super().boots(node) or (set_up if _is_set_up(node) else "")
 
     def marks(self, node: NodeState) -> Mapping[str, str]:
         return record.words(node.raw.get("usercomment", "")).marks
@@ -172,6 +173,11 @@ class XcatReader(Driver):
 
     def undeployable(self, wanted: Wanted, node: NodeState | None) -> FleetError | None:
         return self.needs.lacking(wanted, node)
+
+
+def _is_set_up(node: NodeState) -> bool:
+    """Does it boot something from the network, whatever that is?"""
+    return node.raw.get("currstate", "").partition(" ")[0].partition("=")[0] not in tables.BOOTS_NOTHING
 
 
 def unreadable(name: str, why: FleetError) -> NodeState:
