@@ -64,7 +64,7 @@ def quarantined(driver: Driver, wanted: Wanted, params: Mapping[str, Any], ctx: 
     moment = ctx.moment()
     before = after = found(driver, wanted)
     if before is None or after is None:
-        return _result(_ABSENT, _ABSENT, [])
+        return _unknown(driver, wanted)
     token = before.hold if is_marked(before) else _token(wanted, params)
     if not _stands(before):
         _demand_at_rest(driver, before, wanted)
@@ -92,7 +92,7 @@ def readmitted(driver: Driver, wanted: Wanted, params: Mapping[str, Any], ctx: C
     moment = ctx.moment()
     before = after = found(driver, wanted)
     if before is None or after is None:
-        return _result(_ABSENT, _ABSENT, [])
+        return _unknown(driver, wanted)
     if not is_marked(before) and not beneath(before.hold):
         # Whatever our ledger had to go by, such as a mark whose answer was lost.
         return _result(before, before, [] if before.maintenance or before.hold else [_lifted(driver, before, moment)])
@@ -140,6 +140,20 @@ def remedied(driver: Driver, node: NodeState, wanted: Wanted, ctx: Context) -> I
 
 
 # -- parts -------------------------------------------------------------------------------------------------------------
+
+
+def _unknown(driver: Driver, wanted: Wanted) -> Result:
+    """:raises Refused: where it may be there all the same, marked or not, which nobody can tell by this login."""
+    if driver.hidden:
+        raise Refused(
+            f"{driver.name} does not show this login the node {wanted.key}",
+            node=wanted.host,
+            address=driver.address,
+            wanted="a login that is shown the node, or all that there are",
+            seen=driver.hidden,
+            do="use such a login, or correct gpufleet_provisioner_id; nothing was changed",
+        )
+    return _result(_ABSENT, _ABSENT, [])
 
 
 def _token(wanted: Wanted, params: Mapping[str, Any]) -> str:

@@ -29,6 +29,7 @@ LOGINS = {
     "reader": (("reader",), OWNER),
     "lessee": (("manager",), LESSEE),
     "stranger": (("member", "service"), STRANGER),
+    "landlord": (("admin",), STRANGER),
     "system": (("admin",), ""),
 }
 

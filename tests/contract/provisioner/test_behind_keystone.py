@@ -134,11 +134,28 @@ def test_a_node_of_another_project_is_no_unknown_one(site: Any) -> None:
     with pytest.raises(Refused, match=hidden):
         lead(theirs, "released")
     assert hidden in watch_all(as_login(site, "stranger"), "released", theirs)["verdicts"][theirs["name"]]["reason"]
+    for state in ("quarantined", "readmitted"):  # nobody can tell whether a mark stands there
+        with pytest.raises(Refused, match="does not show this login the node") as told:
+            lead(theirs, state)
+        assert hidden in told.value.seen
     with pytest.raises(NotOurs, match="the name .* is that of a node which is not shown"):
         lead(theirs, "enrolled")
-    with pytest.raises(NotOurs, match="gpufleet_boot_mac is that of a node which is not shown"):
-        lead({**theirs, "name": site.new()["name"]}, "enrolled")
     assert site.native(theirs["name"]) == "available"
+
+
+def test_a_node_whose_mac_is_that_of_one_of_another_project_is_not_entered_by_halves(site: Any) -> None:
+    """Its record has the login of a BMC, perhaps of that very machine: the next run would lead on with it."""
+    mac = site.available("stranger")["boot_mac"]
+    for login in ("landlord", "stranger"):  # it may delete what it has entered, and may not
+        options = {**site.new(), **site.of(login), "boot_mac": mac}
+        with pytest.raises(NotOurs, match="gpufleet_boot_mac is that of a node which is not shown") as told:
+            lead(options, "enrolled")
+        left = [one for one in site.ask("GET", "/nodes")["nodes"] if one["name"] == options["name"]]
+        if login == "landlord":
+            assert left == [] and "delete the node" not in told.value.do
+        else:
+            assert f"delete the node {left[0]['uuid']} ({options['name']})" in told.value.do
+            assert "baremetal:node:delete" in told.value.do and "or correct the inventory" in told.value.do
 
 
 def test_a_login_of_the_whole_system_takes_the_nodes_of_the_owners_that_it_names(site: Any) -> None:

@@ -10,6 +10,7 @@ What runs on the node is proven by image_verify, there.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _deployment as deployment
@@ -25,6 +26,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ir
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ironic import templates as of_site
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ironic.find import IronicReader
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ironic.prerequisites import lacking
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ironic.whole import whole
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ironic.words import without_arguments
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.switching import OFF
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import Wanted
@@ -55,12 +57,11 @@ class IronicDriver(IronicReader):
     # -- the record --------------------------------------------------------------------------------------------
 
     def enrol(self, wanted: Wanted, node: NodeState | None) -> tuple[NodeState, Changes]:
-        if node is None:
-            node, changes = self._create(wanted)
-        else:
-            node, changes = self._update(wanted, node)
+        is_new = node is None
+        node, changes = self._create(wanted) if node is None else self._update(wanted, node)
         if wanted.boot_mac and node.raw.get("uuid"):
-            changes = self._with_port(wanted, node, changes)
+            with whole(self.api, wanted, node) if is_new else nullcontext():
+                changes = self._with_port(wanted, node, changes)
         return node, self._with_traits(wanted, node, changes)
 
     def _with_traits(self, wanted: Wanted, node: NodeState, changes: Changes) -> Changes:

@@ -1,0 +1,43 @@
+# Copyright (c) 2026, gpufleet.baremetal contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A node is entered at Ironic with its boot port, or not at all. PRIVATE to the collection."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
+    FleetError,
+    NotOurs,
+    Refused,
+    WrongMachine,
+)
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import NodeState
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ironic.api import IronicApi
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import Wanted
+
+
+@contextmanager
+def whole(api: IronicApi, wanted: Wanted, node: NodeState) -> Iterator[None]:
+    """While the port is made of a node that this very call has entered, with the login of its BMC.
+
+    Where that is refused the inventory means another machine, or its login may not: the record would be led on with
+    later, towards a cleaning of whatever is behind that BMC. Where nobody answers it stays: the next run goes on.
+    """
+    try:
+        yield
+    except (NotOurs, Refused, WrongMachine) as exc:
+        _take_back(api, wanted, node, exc)
+        raise
+
+
+def _take_back(api: IronicApi, wanted: Wanted, node: NodeState, why: FleetError) -> None:
+    try:
+        api.write("DELETE", f"/nodes/{node.id}", body=None, saying="just entered", host=wanted.host)
+    except FleetError as exc:
+        why.do = (
+            f"delete the node {node.id} ({node.name}) in Ironic, which was entered by this and may still be there"
+            f" ({exc.what}: {exc.seen}); then {why.do}"
+        )
