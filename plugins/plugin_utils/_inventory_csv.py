@@ -213,7 +213,10 @@ def _header(row: tuple[int, Sequence[str]], complaints: _Complaints) -> list[str
         elif not _COLUMN.match(name):
             complaints.add(line, number, f"{called} is no name of a column")
         elif name in names:
-            complaints.add(line, number, f"a second column for {name if name in COLUMNS else called} ({called})")
+            twice = (
+                f"a second column for {name} ({called})" if name in COLUMNS else f"{called} is called like another one"
+            )
+            complaints.add(line, number, twice)
         elif meant := near(name):
             complaints.add(line, number, f"the column {called} is unknown: {meant}? Correct it, or rename it")
         names.append(name)

@@ -47,7 +47,8 @@ ENTRY = '#!/bin/sh\nshift\nENTERED=yes exec "$@"\n'
 LOOKS = """
 import json, os, sys
 print(json.dumps([os.getuid(), os.environ["ENTERED"], os.environ["OTHER"], sys.prefix,
-                  open("/opt/place/built").read(), sorted(os.listdir("/opt/place")), os.path.exists("/build"), open("/opt/place/devices").read()]))
+                  open("/opt/place/built").read(), sorted(os.listdir("/opt/place")), os.path.exists("/build"),
+                  open("/opt/place/devices").read()]))
 """
 
 

@@ -26,8 +26,12 @@ SOME: dict[str, Any] = {
     "awx_templates": {name: TABLES["awx_templates"][name] for name in ("drain", "status")},
     "awx_own_schedules": {
         "nightly": {
-            **{"title": "nightly", "description": "Each night", "template": "status", "enabled": True},
-            **{"at": "20260101T030000", "rule": "FREQ=DAILY;INTERVAL=1"},
+            "title": "nightly",
+            "description": "Each night",
+            "template": "status",
+            "enabled": True,
+            "at": "20260101T030000",
+            "rule": "FREQ=DAILY;INTERVAL=1",
         }
     },
     **dict.fromkeys(("awx_workflows", "awx_names", "awx_schedules", "awx_extra_vars"), {}),
@@ -93,8 +97,8 @@ def test_a_schedule_of_that_name_that_launches_another_template_stays(awx: AwxSe
     run = awx.store.create("job_templates", {"name": "theirs", **_of(awx)})["id"]
     awx.store.create("schedules", {"name": "GPU nightly", "rrule": RULE, "unified_job_template": run})
     assert changed(setup(awx, awx_state="absent", **SOME)) > 0
-    left = [one for one in awx.store.all("schedules")]
-    assert [(one["name"], one["unified_job_template"]) for one in left] == [("GPU nightly", run)]
+    left = [(one["name"], one["unified_job_template"]) for one in awx.store.all("schedules")]
+    assert left == [("GPU nightly", run)]
 
 
 def _of(awx: AwxServer) -> dict[str, Any]:

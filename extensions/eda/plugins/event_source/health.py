@@ -44,7 +44,8 @@ options:
   token_path:
     description:
       - A file whose first line is the bearer token that a monitor has to send in the header C(Authorization).
-      - Without it O(client_ca_path) is needed; and with O(dcgm_token_path) it may be left out where O(kinds) is DCGM alone.
+      - Without it O(client_ca_path) is needed. With O(dcgm_token_path) it may be left out only where O(kinds) is
+        V(dcgm) alone.
     type: str
   dcgm_token_path:
     description:
