@@ -44,7 +44,7 @@ backend = dogpile.cache.memory
 
 #: Seconds after which a token is renewed, by keystoneauth1 where it has less than 120 left; and those for which Ironic
 #: believes what it was told of one.
-RENEWED, CACHED = 8, 5
+RENEWED, CACHED = 12, 5
 LIVES = 120 + RENEWED
 #: In ironic.conf, in place of a file of passwords
 AUTH = """auth_strategy = keystone
