@@ -86,8 +86,7 @@ class Queue:
             return self._moves.wait_for(lambda: mine.refused is not None or self._waiting[0] is mine, _BEAT_SECONDS)
 
 
-@contextmanager
-def turn(driver: Driver, ctx: Context, hosts: Sequence[str] = ()) -> Iterator[bool]:
+def turn(driver: Driver, ctx: Context, hosts: Sequence[str] = ()) -> AbstractContextManager[bool]:
     """Where the provisioner loses one of two writes that come at once, wait until nobody else writes.
 
     Between the controllers of one ledger the turn is a lease there, by driver and address. Below it lies a lock, which
@@ -103,12 +102,16 @@ def turn(driver: Driver, ctx: Context, hosts: Sequence[str] = ()) -> Iterator[bo
     :return: had it to be waited for? A person may have changed a node meanwhile: judge it again before the write.
     """
     if not driver.serial or ctx.check_mode:
-        yield False
-        return
+        return nullcontext(False)
+    return _its_turn(driver, ctx, hosts)
+
+
+@contextmanager
+def _its_turn(driver: Driver, ctx: Context, hosts: Sequence[str]) -> Iterator[bool]:
     with asked_beside():
         ctx.lifeline.hold(hosts)
-    with _queued(driver, ctx):
-        yield from _taken(driver, ctx)
+    with _queued(driver, ctx), _taken(driver, ctx):
+        yield True
 
 
 def _queued(driver: Driver, ctx: Context) -> AbstractContextManager[None]:
@@ -117,7 +120,8 @@ def _queued(driver: Driver, ctx: Context) -> AbstractContextManager[None]:
     return ctx.peers.one(("turn", _key(driver)), Queue).place(ctx.lifeline.beat)
 
 
-def _taken(driver: Driver, ctx: Context) -> Iterator[bool]:
+@contextmanager
+def _taken(driver: Driver, ctx: Context) -> Iterator[None]:
     lock = private.open_lock(str(_lock_path(driver)))
     try:
         with ctx.lifeline.turn(_key(driver)) as among_all:
@@ -125,7 +129,7 @@ def _taken(driver: Driver, ctx: Context) -> Iterator[bool]:
             driver.kept_open = (lock.fileno(),)
             ctx.allowed.clear()
             try:
-                yield True
+                yield
             finally:
                 for command in driver.unended:
                     among_all.outlived(command.pid)
