@@ -125,11 +125,12 @@ class IronicApi:
         try:
             cloud = clouds.load_cloud()(name)
         except Exception as exc:  # the SDK's configuration errors have no common class
+            file = clouds.named()
             raise ConfigError(
                 f"clouds.yaml has no usable cloud {name}: {exc}",
                 node=self._ctx.node,
                 do=f"correct {file}, which OS_CLIENT_CONFIG_FILE names"
-                if (file := clouds.named())
+                if file
                 else "correct clouds.yaml: here, in ~/.config/openstack, or in /etc/openstack",
             ) from exc
         self.address = self._name = name
