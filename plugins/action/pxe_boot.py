@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.boot import pxe_boot
@@ -14,25 +14,21 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.registry i
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.specs import PXE_SPEC
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._certificate import CertifiedAction
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._for_all import ForAll
-from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._within import taken_along
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._within import PastProvisioner
 
 # The system's CA bundle is read and the ways through the libraries are walked once, here, before the workers fork.
 rehearse()
 
 
-class ActionModule(ForAll, CertifiedAction):
+class ActionModule(ForAll, PastProvisioner, CertifiedAction):
     """Sets a network boot from the controller's worker process, and can ask the node itself what it booted."""
 
     NAME = "pxe_boot"
     SPEC = PXE_SPEC
     verb = staticmethod(pxe_boot)
     TOUCHES = True
-    PAST_PROVISIONER = True
     LEAVES = True
 
     def destructive(self, params: Mapping[str, Any]) -> bool:
         """Arming is: what is set now decides the next start, whoever asks for that."""
         return bool(params["target"] != NOTHING)
-
-    def along(self, hosts: Sequence[str]) -> dict[str, str]:
-        return taken_along(self, self.host_var("gpufleet_provisioner"))

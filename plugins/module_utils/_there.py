@@ -115,12 +115,13 @@ class Clock:
     def forget(self) -> None:
         self._told = None
 
-    def in_time(self) -> Check | None:
-        """What is true there for a while from now on; None until it was heard, or where it was forgotten since, as by
-        another thread that goes there."""
-        told = self._told
-        if told is None:
-            return None
+    def in_time(self, look: Callable[[], object]) -> Check:
+        """What is true there for a while from now on.
+
+        :param look: has it heard: for the first time, or where it was forgotten since, as by another thread.
+        """
+        while (told := self._told) is None:
+            look()
         shown, asked = told
         until = int(shown + time.monotonic() - asked + WAY_SECONDS)
         return Check(f'[ "$(date +%s)" -le {until} ]', self._late)

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -47,3 +47,12 @@ def taken_along(door: VerbAction, provisioner: Any, driver: Any = None) -> dict[
         said = check_type_dict(said)
     there = within(said, str(provisioner or ""), door._vars.get("hostvars") or {})
     return {there: door.node_id(there, create=False)} if there else {}
+
+
+class PastProvisioner(VerbAction):
+    """A verb that goes to the BMC past the provisioner: what its machine takes down with it goes the same way."""
+
+    PAST_PROVISIONER = True
+
+    def along(self, hosts: Sequence[str]) -> dict[str, str]:
+        return taken_along(self, self.host_var("gpufleet_provisioner"))

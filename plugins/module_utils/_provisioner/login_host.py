@@ -124,8 +124,7 @@ class LoginHost:
 
     def _checks(self, turn: str) -> Sequence[there.Check]:
         with self._known.lock:
-            while (in_time := self._there.clock.in_time()) is None:
-                self._look(())
+            in_time = self._there.clock.in_time(lambda: self._look(()))
         if not self._known.folder:
             raise self._not_own()
         lock = shlex.quote(f"{self._known.folder}/{turn}")

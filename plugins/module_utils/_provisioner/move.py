@@ -34,7 +34,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.gu
     found,
     writing,
 )
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.recorded import recorded
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.recorded import both, recorded
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.told import record, seen
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import Wanted
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import MOVED, kind_of, make_token, says_just
@@ -219,7 +219,7 @@ def moved(driver: Driver, wanted: Wanted, params: Params, ctx: Context) -> Resul
     }
     data = {"here": False, **{key: told[key] for key in ("carried", "not_carried", "inventory", "agrees")}}
     changed = node is None or bool(changes.after) or bool(marked.after) or node.hold != after.hold
-    return _result(node, after, _both(changes, marked), data, [Event(moves.KIND, moves.MOVED, told)], changed=changed)
+    return _result(node, after, both(changes, marked), data, [Event(moves.KIND, moves.MOVED, told)], changed=changed)
 
 
 def _demand_left(event: Mapping[str, Any], here: moves.Place, wanted: Wanted, params: Params, ctx: Context) -> None:
@@ -300,10 +300,6 @@ def _told(event: Mapping[str, Any]) -> dict[str, Any]:
     data = event.get("data") or {}
     empty: dict[str, Any] = {"carried": {}, "not_carried": [], "inventory": [], "agrees": []}
     return {key: data.get(key) or value for key, value in empty.items()}
-
-
-def _both(one: Changes, other: Changes) -> Changes:
-    return Changes({**one.before, **other.before}, {**one.after, **other.after}, one.deferred)
 
 
 def _result(

@@ -30,5 +30,8 @@ def recorded(driver: Driver, there: NodeState | None, wanted: Wanted) -> tuple[N
         return before, after, changes
     with writing(driver, after, wanted) as now:
         told = driver.serve(now, wanted, lacking, stands)
-    both = Changes({**changes.before, **told.before}, {**changes.after, **told.after}, changes.deferred)
-    return before, after, both
+    return before, after, both(changes, told)
+
+
+def both(one: Changes, later: Changes) -> Changes:
+    return Changes({**one.before, **later.before}, {**one.after, **later.after}, one.deferred)

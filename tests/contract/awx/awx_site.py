@@ -5,15 +5,18 @@
 
 from __future__ import annotations
 
+import contextlib
+import copy
 import json
 import os
 import re
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import yaml
+from awx_server.jobs import Jobs
 from awx_server.server import AwxServer
 from suite import interpreter, playbook
 
@@ -89,3 +92,13 @@ def part(made: AwxServer, workflow: str = "recycle") -> dict[str, Any]:
         "awx_names": {key: name for key, name in SITE["awx_names"].items() if key in run},
         **dict.fromkeys(("awx_own_schedules", "awx_schedules"), {}),
     }
+
+
+@contextlib.contextmanager
+def copied(made: AwxServer) -> Iterator[AwxServer]:
+    """Another controller that has the same."""
+    server = AwxServer({})
+    server.store = copy.deepcopy(made.store)
+    server.jobs = Jobs(server.store)
+    yield server
+    server.close()

@@ -5,15 +5,13 @@
 
 from __future__ import annotations
 
-import copy
 import json
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from awx_server.jobs import Jobs
 from awx_server.server import AwxServer
-from contract.awx.awx_site import GIT, MODULES, ROOT, TABLES, changed, setup, wrote
+from contract.awx.awx_site import GIT, MODULES, ROOT, TABLES, changed, copied, setup, wrote
 
 pytestmark = [
     pytest.mark.slow,
@@ -52,11 +50,8 @@ def made() -> Iterator[AwxServer]:
 @pytest.fixture
 def awx(made: AwxServer) -> Iterator[AwxServer]:
     """A controller that has the same."""
-    server = AwxServer({})
-    server.store = copy.deepcopy(made.store)
-    server.jobs = Jobs(server.store)
-    yield server
-    server.close()
+    with copied(made) as server:
+        yield server
 
 
 def test_all_that_is_made_has_the_mark(made: AwxServer) -> None:

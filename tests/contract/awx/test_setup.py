@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 from awx_server.jobs import Jobs
 from awx_server.server import AwxServer
+from contract.awx import awx_site
 from contract.awx.awx_site import GIT, MODULES, NODES, ROOT, SITE, TABLES, changed, nodes, part, setup, wrote
 
 pytestmark = [
@@ -56,11 +57,8 @@ def made(awx: AwxServer) -> AwxServer:
 @pytest.fixture
 def another(made: AwxServer) -> Iterator[AwxServer]:
     """A controller that has the same."""
-    server = AwxServer({})
-    server.store = copy.deepcopy(made.store)
-    server.jobs = Jobs(server.store)
-    yield server
-    server.close()
+    with awx_site.copied(made) as server:
+        yield server
 
 
 def test_the_first_run_makes_all_of_it(made: AwxServer) -> None:

@@ -9,7 +9,12 @@ from collections.abc import Callable
 from typing import Any, Optional
 
 import pytest
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import EvidenceMissing, FleetError, Unsupported
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
+    EvidenceMissing,
+    FleetError,
+    Unsupported,
+    WrongMachine,
+)
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import names
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.node import node
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.watch import watch
@@ -138,3 +143,17 @@ def deployed(site: Any, version: str = "1", **more: Any) -> dict[str, Any]:
     assert verdict["ok"], verdict
     site.faults.forget()
     return options
+
+
+def moves_to_no_other_machine(site: Any, options: dict[str, Any]) -> None:
+    """While an order stands: whatever machine has the card that the row names would take its image by its next boot."""
+    options = {**options, "image": site.image()}
+    before = dict(site.record(options["name"]))
+    other = {**options, "boot_mac": "52:54:ff:fd" + options["boot_mac"][11:]}
+    site.faults.forget()
+    for state in ("enrolled", "ready", "deployed", "released"):
+        with pytest.raises(WrongMachine, match="another machine"):
+            lead(other, state)
+    assert site.faults.writes == [] and site.record(options["name"]) == before
+    lead(options, "released")
+    assert lead(other, "enrolled")["changed"], "without an order it is a record and no more"

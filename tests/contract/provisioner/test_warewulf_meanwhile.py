@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import Changed, NotOurs, Refused, WrongMachine
-from calls import Line, deployed, lead, ready, watch_all
+from calls import Line, deployed, lead, moves_to_no_other_machine, ready, watch_all
 
 
 @pytest.fixture
@@ -78,17 +78,8 @@ def ordered(site: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize("stands", [begun, ordered, deployed])
 def test_an_order_that_stands_moves_to_no_other_machine(site: Any, stands: Callable[[Any], Any]) -> None:
-    """The next boot of the one that has that card would take the image. The serial of the record is our own word."""
-    options = {**stands(site), "image": site.image()}
-    before = site.record(options["name"])
-    other = {**options, "boot_mac": "52:54:ff:fd" + options["boot_mac"][11:]}
-    site.faults.forget()
-    for state in ("enrolled", "ready", "deployed", "released"):
-        with pytest.raises(WrongMachine, match="another machine"):
-            lead(other, state)
-    assert site.faults.writes == [] and site.record(options["name"]) == before
-    lead(options, "released")
-    assert lead(other, "enrolled")["changed"], "without an order it is a record and no more"
+    """The serial of the record is our own word."""
+    moves_to_no_other_machine(site, stands(site))
 
 
 def before_write(site: Any, nth: int, do: Callable[[], None], *, path: str = "") -> None:

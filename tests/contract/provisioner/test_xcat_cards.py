@@ -13,7 +13,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.registry import connected
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import of_task
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
-from calls import Killed, Line, deployed, lead, ready
+from calls import Killed, Line, deployed, lead, moves_to_no_other_machine, ready
 
 
 def test_a_batch_of_new_nodes_asks_for_all_cards_once(xcat_site: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,15 +103,5 @@ def ordered(site: Any) -> dict[str, Any]:
 
 @pytest.mark.parametrize("stands", [set_up, ordered, deployed])
 def test_an_order_that_stands_moves_to_no_other_machine(xcat_site: Any, stands: Callable[[Any], Any]) -> None:
-    """The next boot of the one that has that card would take the image. The serial of the record is our own word."""
-    site = xcat_site
-    options = {**stands(site), "image": site.image()}
-    before = dict(site.record(options["name"]))
-    other = {**options, "boot_mac": "52:54:ff:fd" + options["boot_mac"][11:]}
-    site.faults.forget()
-    for state in ("enrolled", "ready", "deployed", "released"):
-        with pytest.raises(WrongMachine, match="another machine"):
-            lead(other, state)
-    assert site.faults.writes == [] and site.record(options["name"]) == before
-    lead(options, "released")
-    assert lead(other, "enrolled")["changed"], "without an order it is a record and no more"
+    """The serial of the record is our own word."""
+    moves_to_no_other_machine(xcat_site, stands(xcat_site))

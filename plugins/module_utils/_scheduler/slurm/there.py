@@ -50,7 +50,7 @@ class There:
         One that writes is not begun there later than some seconds after it was sent.
         """
         words = [program, *argv]
-        checks = self._checks if _asks(program, argv) else (*self._checks, self._in_time())
+        checks = self._checks if _asks(program, argv) else (*self._checks, self._there.clock.in_time(self._look))
         done = self._there.run(there.Order(words, self._seconds, settles=self._settles, checks=checks))
         if done.code == _NOT_FOUND:
             raise ConfigError(
@@ -61,12 +61,10 @@ class There:
             )
         return subprocess.CompletedProcess([program], done.code, done.out, done.err)
 
-    def _in_time(self) -> there.Check:
-        clock = self._there.clock
-        while (found := clock.in_time()) is None:
-            asked = time.monotonic()
-            clock.hear(self._there.run(there.Order(["date", "+%s"], there.WAY_SECONDS)).out.strip(), asked)
-        return found
+    def _look(self) -> None:
+        asked = time.monotonic()
+        told = self._there.run(there.Order(["date", "+%s"], there.WAY_SECONDS)).out.strip()
+        self._there.clock.hear(told, asked)
 
     def _no_conf(self, _printed: str) -> ConfigError:
         return ConfigError(
