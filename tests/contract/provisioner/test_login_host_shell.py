@@ -82,14 +82,23 @@ def test_a_lock_that_cannot_be_opened_is_told_and_nothing_was_sent(shell: Shell,
 
 
 def test_a_clock_that_was_forgotten_meanwhile_makes_nothing_late() -> None:
-    """As by another thread, between the question whether it is known and its use."""
-    clock = there.Clock(HOST)
-    assert clock.in_time() is None
-    clock.hear(str(int(time.time())), time.monotonic())
-    check = clock.in_time()
+    """As by another thread, between the look that has heard it and its use."""
+    clock, looks = there.Clock(HOST), []
+
+    def look() -> None:
+        looks.append(time.monotonic())
+        clock.hear(str(int(time.time())), looks[-1])
+        if len(looks) == 1:
+            clock.forget()
+
+    check = clock.in_time(look)
+    assert len(looks) == 2, "asked for anew, since it was forgotten before it was read"
     clock.forget()
-    assert check and subprocess.run(["/bin/sh", "-c", check.test], check=False).returncode == 0
-    assert clock.in_time() is None, "to be asked for anew"
+    assert subprocess.run(["/bin/sh", "-c", check.test], check=False).returncode == 0
+    clock.in_time(look)
+    assert len(looks) == 3, "asked for anew, since it was forgotten since"
+    clock.in_time(look)
+    assert len(looks) == 3, "known"
 
 
 @pytest.mark.parametrize("kind", ["xcat", "bcm"])
