@@ -17,9 +17,14 @@ lint: lint-ruff lint-mypy lint-yaml lint-shell lint-ansible lint-docs lint-chang
 lint-ruff: setup-$(MAIN)
 	$(VENV)/bin/ruff check .
 
+# Tests are asked for calls of what is called otherwise by now. They feed wrong types on purpose, and stand-ins of servers
+# are loosely typed, so that the rest of what could be said of them would say little.
+OF_TESTS := arg-type assignment attr-defined call-overload dict-item func-returns-value index list-item misc no-untyped-def \
+	operator override return-value union-attr var-annotated
 lint-mypy: setup-$(MAIN)
 	$(VENV)/bin/mypy -p ansible_collections.gpufleet.baremetal.plugins
 	cd make && $(VENV)/bin/mypy --config-file ../pyproject.toml .
+	$(VENV)/bin/mypy $(OF_TESTS:%=--disable-error-code %) tests
 
 lint-yaml: setup-$(MAIN)
 	$(VENV)/bin/yamllint --strict .

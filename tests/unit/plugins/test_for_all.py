@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.baremetal.plugins.action import scheduler_node
@@ -23,7 +23,6 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import DeadlineExceeded
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._quarantine import quarantines
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Event, Result
-from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._apart import Apart
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._batch import own, succeeded
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._certificate import CertifiedAction
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._for_all import ForAll
@@ -342,4 +341,4 @@ def end_of(worker: Any, folder: Path, begun: str) -> None:
 class Certified(ForAll, CertifiedAction):
     """A verb on a BMC."""
 
-    APART = replace(cast(Apart, CertifiedAction.APART), most=2)
+    APART = replace(CertifiedAction.APART, most=2)

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -47,6 +48,7 @@ def _maas(native: str, deploy_id: str = "", stamp: str = STAMP, system: str = "u
     return driver, driver._state(raw)
 
 
+At = Callable[..., tuple[Driver, NodeState]]
 CASES = [*((_ironic, native) for native in IRONIC), *((_maas, native) for native in MAAS)]
 
 
@@ -56,7 +58,7 @@ def _wanted(*, deployed: bool, ids: tuple[str, ...] = (), stamps: tuple[str, ...
 
 
 @pytest.mark.parametrize(("at", "native"), CASES)
-def test_j7_work_on_what_somebody_else_deployed_is_theirs(at: Any, native: str) -> None:
+def test_j7_work_on_what_somebody_else_deployed_is_theirs(at: At, native: str) -> None:
     with pytest.raises(NotOurs if native == "Failed testing" else NotAdopted):
         guard.leave_foreign_alone(*at(native), _wanted(deployed=False))
     for told in ("", "d9"):
@@ -76,7 +78,7 @@ def test_j7_a_machine_under_test_is_whoevers_deployment_it_has(native: str) -> N
 
 
 @pytest.mark.parametrize(("at", "native"), CASES)
-def test_j7_work_on_what_we_deployed_or_adopted_is_gone_on_with(at: Any, native: str) -> None:
+def test_j7_work_on_what_we_deployed_or_adopted_is_gone_on_with(at: At, native: str) -> None:
     guard.leave_foreign_alone(*at(native, "d1"), _wanted(deployed=True, ids=("d1",)))
     guard.leave_foreign_alone(*at(native), _wanted(deployed=True, stamps=(STAMP,)))
 
