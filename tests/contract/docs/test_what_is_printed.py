@@ -16,15 +16,23 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._known_names import PLAYBOOKS, ROLES
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._known_names import ARTIFACTS, PLAYBOOKS, ROLES
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._preflight_settings import OWN
 from contract.docs.blocks import ROOT, Block, blocks, pages
 
 OURS = "gpufleet.baremetal."
 MODULES = {path.stem for path in (ROOT / "plugins" / "modules").glob("[a-z]*.py")}
-OF_ROLES = {name for options in ROLES.values() for name in options}
+OF_ROLES = {name for options in ROLES.values() for name in options}.union(*PLAYBOOKS.values())
 #: What a variable begins with that a role takes
 OF_A_ROLE = tuple(f"{role}_" for role in ROLES)
 MAKE = "\n".join(path.read_text(encoding="utf-8") for path in [ROOT / "Makefile", *(ROOT / "make").glob("*.mk")])
+#: The variables of ours that somebody reads, those of the rulebooks among them; and the group that is called so
+OF_OURS = {*OWN, *ARTIFACTS, "gpufleet_services"} | {
+    name
+    for path in (ROOT / "extensions" / "eda").rglob("*.*")
+    if path.suffix in (".yml", ".py")
+    for name in re.findall(r"\bgpufleet_\w+", path.read_text(encoding="utf-8"))
+}
 #: The driver that make new-driver begins
 NEW = "acme_"
 #: What goes on with the next command, or into another one.
@@ -39,7 +47,7 @@ def unknown(block: Block) -> Iterator[str]:
     if block.language == "yaml":
         content = yaml.safe_load(block.text)
         yield from _of_tasks(content)
-        yield from _of_variables(content if isinstance(content, dict) else {})
+        yield from _of_variables(content)
 
 
 def _words(line: str) -> list[str]:
@@ -76,8 +84,8 @@ def _given(value: str) -> list[str]:
 def _of_playbook(name: str, given: list[str]) -> Iterator[str]:
     if not (ROOT / "playbooks" / f"{name}.yml").is_file():
         yield f"playbook {name}"
-    known = OF_ROLES.union(PLAYBOOKS.get(name, ()))
-    yield from (f"-e {one} of {name}" for one in given if one not in known and not one.startswith("gpufleet_"))
+    known = OF_ROLES.union(PLAYBOOKS.get(name, ()), OF_OURS)
+    yield from (f"-e {one} of {name}" for one in given if one not in known)
 
 
 def _of_module(name: str, given: list[str]) -> Iterator[str]:
@@ -98,8 +106,15 @@ def _of_tasks(content: Any) -> Iterator[str]:
         yield from _of_tasks(inner)
 
 
-def _of_variables(content: dict[str, Any]) -> Iterator[str]:
-    yield from (f"variable {name}" for name in content if name.startswith(OF_A_ROLE) and name not in OF_ROLES)
+def _of_variables(content: Any) -> Iterator[str]:
+    """Wherever they stand in it: of a play, of a group in an inventory, of a task. An inventory plugin has options."""
+    if isinstance(content, dict):
+        if "plugin" in content:
+            return
+        names = [key for key in content if isinstance(key, str) and key.startswith((*OF_A_ROLE, "gpufleet_"))]
+        yield from (f"variable {name}" for name in names if name not in OF_ROLES | OF_OURS)
+    for inner in content.values() if isinstance(content, dict) else content if isinstance(content, list) else ():
+        yield from _of_variables(inner)
 
 
 @pytest.mark.parametrize("page", pages())
@@ -121,6 +136,8 @@ def test_whatever_a_page_prints_is_there(page: str) -> None:
         ("yaml", "- hosts: a\n  tasks:\n    - gpufleet.baremetal.bmc_log: {past: 1}\n", ["past of bmc_log"]),
         ("yaml", "gate_more:\n  gpufleet.baremetal.no_gate:\n", ["module no_gate"]),
         ("yaml", "awx_organisation: Accelerators\n", ["variable awx_organisation"]),
+        ("yaml", "all:\n  vars:\n    gpufleet_imgae: {}\n", ["variable gpufleet_imgae"]),
+        ("", "ansible-playbook gpufleet.baremetal.status -e gpufleet_imgae=x\n", ["-e gpufleet_imgae of status"]),
     ],
 )
 def test_what_is_not_there_is_told(language: str, text: str, told: list[str]) -> None:
