@@ -16,6 +16,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.model imp
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.names import DRIVERS, SEEN
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.registry import LOOKS
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.specs import GATE_PROFILE, GATE_PROFILE_RULES
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._private import check_place
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verdict import json_digest, now_utc
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _profile_file as files
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._heard import heard
@@ -59,6 +60,7 @@ class ActionModule(OnItsMachine):
     def _in_worker(self, params: dict[str, Any]) -> dict[str, Any]:
         heard(self)
         path = files.file_of(files.folder_of(params), profiles.named(params["sku"]))
+        check_place(str(path), "the profile")
         places = files.folders(params)
         kept = profiles.read(path, params["sku"], PROFILE_SCHEMA).data if path.is_file() else {}
         question = self._question(params, kept, places)

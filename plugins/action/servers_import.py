@@ -14,6 +14,7 @@ from typing import Any
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, FleetError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.places import check_in_project
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.redact import shown
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._private import check_place
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._servers import LIST, RULES, SPEC
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _servers as lists
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._door import VerbAction, display
@@ -92,6 +93,7 @@ class ActionModule(VerbAction):
             raise exc.located(node=where) from None
 
     def _written(self, servers: Sequence[Server], params: Mapping[str, Any]) -> dict[str, Any]:
+        check_place(params["dest"], "the list")
         if self._task.check_mode:
             return self._merged(servers, params)
         with lists.kept_from_others(params["dest"]):

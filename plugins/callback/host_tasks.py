@@ -33,11 +33,10 @@ requirements:
 """
 
 import json
-import os
-import tempfile
 import typing as t
 
 from ansible.plugins.callback import CallbackBase
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._private import write_for_people
 
 if t.TYPE_CHECKING:
     from ansible.executor.stats import AggregateStats
@@ -75,12 +74,7 @@ def role_name(task: Task) -> str:
 
 def write_json(path: str, content: dict[str, t.Any]) -> None:
     """All or nothing: a reader never finds half a file."""
-    folder = os.path.dirname(os.path.abspath(path))
-    os.makedirs(folder, mode=0o700, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=folder, prefix=".host_tasks")
-    with os.fdopen(handle, "w", encoding="utf-8") as file:
-        json.dump(content, file, indent=2, sort_keys=True)
-    os.replace(temporary, path)
+    write_for_people(path, json.dumps(content, indent=2, sort_keys=True), "the count of host-tasks")
 
 
 class CallbackModule(CallbackBase):

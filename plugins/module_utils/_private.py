@@ -9,6 +9,7 @@ Runs on nodes: standard library only.
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import stat
@@ -21,10 +22,19 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
 MODE = 0o600
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _OTHERS = stat.S_IWGRP | stat.S_IWOTH
+#: What would be lost for good where a file takes its place. What a link leads to, whoever may write beside it decides.
+_NO_FILE = {
+    stat.S_IFLNK: "a link",
+    stat.S_IFDIR: "a folder",
+    stat.S_IFIFO: "a FIFO",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
 
 
 def write(path: str, text: str | bytes, mode: int = MODE) -> None:
-    """The whole file or none; a link in its place is replaced, and never followed.
+    """The whole file or none; what stands there and is no file is neither replaced nor followed.
 
     :param mode: who may read it, where that is not its owner alone.
     :raises OSError: where it cannot be written.
@@ -37,12 +47,32 @@ def write(path: str, text: str | bytes, mode: int = MODE) -> None:
         os.close(handle)
 
 
+def check_place(path: str, what: str) -> None:
+    """Before anything is read or asked for a file whose path a person gave; in check mode too.
+
+    :param what: for the message, what it is.
+    :raises ConfigError: where something stands there that is no file.
+    """
+    whole = os.path.abspath(path)
+    with suppress(OSError):  # what is wrong with the way there is told by whoever writes
+        kind = _no_file(os.lstat(whole))
+        if kind:
+            leads = f", to {os.readlink(whole)}" if kind == _NO_FILE[stat.S_IFLNK] else ""
+            raise ConfigError(
+                f"{what} would take the place of {kind}",
+                wanted="a file, or nothing yet",
+                seen=f"{path}: {kind}{leads}",
+                do="name another file; where a link stands there, the one that it leads to",
+            )
+
+
 def write_for_people(path: str, text: str | bytes, what: str, mode: int = MODE) -> None:
     """The same in a folder that is made where it is not there, for its owner alone.
 
     :param what: for the message, what it is.
     :raises ConfigError: where it cannot be written.
     """
+    check_place(path, what)
     try:
         os.makedirs(os.path.dirname(path) or ".", mode=0o700, exist_ok=True)
         write(path, text, mode)
@@ -111,11 +141,24 @@ def _write_in(handle: int, name: str, text: str | bytes, mode: int = MODE) -> No
                 os.fchmod(descriptor, mode)
             file.flush()
             os.fsync(descriptor)  # or a machine that goes down next has an empty file in its place
+        _demand_file(name, handle)
         os.replace(draft, name, src_dir_fd=handle, dst_dir_fd=handle)
     except BaseException:
         with suppress(OSError):
             os.unlink(draft, dir_fd=handle)
         raise
+
+
+def _demand_file(name: str, handle: int) -> None:
+    """:raises FileExistsError: where something else stands there."""
+    with suppress(FileNotFoundError):
+        kind = _no_file(os.stat(name, dir_fd=handle, follow_symlinks=False))
+        if kind:
+            raise FileExistsError(errno.EEXIST, f"{kind} stands there, and would be lost", name)
+
+
+def _no_file(about: os.stat_result) -> str:
+    return _NO_FILE.get(stat.S_IFMT(about.st_mode), "")
 
 
 def _check_folders(folder: str, about: os.stat_result) -> None:

@@ -15,6 +15,7 @@ from collections.abc import Iterable
 from typing import NamedTuple, Optional
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._private import check_place
 
 #: The folder of the machine's ledger.
 MACHINE_FOLDER = "/var/lib/gpufleet"
@@ -189,8 +190,9 @@ def check_file(path: str, what: str) -> None:
     one of their own people are themselves.
 
     :param what: for the message, what it is.
-    :raises ConfigError: where it would be gone with its job.
+    :raises ConfigError: where it would be gone with its job, or would take the place of what is no file.
     """
+    check_place(path, what)
     if not _in_controller() or os.environ.get(MAY_BE_LOST):
         return
     mounts, whole = _mounts(), os.path.realpath(os.path.expanduser(path))

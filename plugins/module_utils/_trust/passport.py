@@ -242,6 +242,8 @@ def _issue(params: Mapping[str, Any], ctx: Context) -> Result:
             do="call node_passport as a task of the node's play, without delegation",
         )
     policies.fit(params["policy"], params["lifetime"], evidence.get("profile_problem") or "", node=ctx.node)
+    if params.get("path"):
+        private.check_place(str(Path(params["path"]).expanduser()), "the passport")
     key = dsse.private_key(params["key_path"], params.get("key_passphrase") or "")
     dsse.check_known(key, params.get("public_keys") or (), params["key_path"])
     machine = normal_identity(params.get("identity"))

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import csv
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -165,6 +166,20 @@ def test_a_delivery_is_added_to_the_list_of_the_fleet(imports: Imports) -> None:
     assert rows["gpu001"]["rack"] == "r12" and rows["old1"]["bmc_ip"] == "10.0.0.100"
     assert imports.dest.stat().st_mode & 0o777 == 0o640
     assert imports.written(purge=True)["merged"]["removed"] == ["old1"] and "old1" not in imports.dest.read_text()
+
+
+@pytest.mark.parametrize("check_mode", [True, False])
+def test_a_list_takes_the_place_of_nothing_that_is_no_file(imports: Imports, check_mode: bool) -> None:
+    """A link may lead to the list of another fleet; to read a FIFO waits for ever."""
+    other = imports.folder / "other.csv"
+    other.write_text(FLEET)
+    imports.dest.symlink_to(other)
+    assert f"a link, to {other}" in imports.written(check_mode=check_mode)["msg"]
+    assert imports.dest.is_symlink() and other.read_text() == FLEET
+    imports.dest.unlink()
+    os.mkfifo(imports.dest)
+    assert "the list would take the place of a FIFO" in imports.written(check_mode=check_mode)["msg"]
+    assert imports.dest.is_fifo()
 
 
 def test_of_two_imports_into_one_list_the_second_one_takes_nothing_out(imports: Imports) -> None:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import os
 import stat
 from collections.abc import Callable, Mapping
 from html.parser import HTMLParser
@@ -14,8 +15,9 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.baremetal.plugins.action.fleet_report import ActionModule as Report
+from ansible_collections.gpufleet.baremetal.plugins.action.fleet_status import ActionModule as Status
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger import measured, metrics, timeline
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.report import REPORT
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.report import REPORT, SPEC
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event, Result
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._waves.over_time import OUTCOMES
@@ -60,15 +62,17 @@ def report(
     check_mode: bool = False,
     lives: Callable[[Path], None] = lived,
     hosts: Mapping[str, str] = HOSTS,
+    base: type[Status] = Report,
+    own_spec: Mapping[str, Any] = REPORT,
     **args: Any,
 ) -> dict[str, Any]:
     lives(folder)
     made = Door(
         folder,
         lambda params, ctx: Result(),
-        base=Report,
-        name=Report.NAME,
-        own_spec=REPORT,
+        base=base,
+        name=base.NAME,
+        own_spec=own_spec,
         check_mode=check_mode,
         args={"ask_scheduler": False, "hosts": list(hosts), **args},
         hostvars={host: {"gpufleet_serial": serial} for host, serial in hosts.items()},
@@ -214,6 +218,25 @@ def test_a_secret_that_this_run_knows_stands_in_no_file(tmp_path: Path) -> None:
 def test_check_mode_writes_no_file(tmp_path: Path) -> None:
     result = report(tmp_path, check_mode=True, path=f"{tmp_path}/r.html")
     assert result["changed"] and result["written"] == [f"{tmp_path}/r.html"] and not (tmp_path / "r.html").exists()
+
+
+@pytest.mark.parametrize("check_mode", [True, False])
+@pytest.mark.parametrize("name", ["path", "data_path", "metrics_path"])
+def test_what_is_no_file_stays_and_nothing_is_written(tmp_path: Path, name: str, check_mode: bool) -> None:
+    files = {one: f"{tmp_path}/{one}" for one in ("path", "data_path", "metrics_path")}
+    os.mkfifo(files[name])
+    result = report(tmp_path, check_mode=check_mode, **files)
+    assert result["failed"] and "the report would take the place of a FIFO" in result["msg"], result["msg"]
+    assert [one for one in files.values() if os.path.lexists(one)] == [files[name]] and Path(files[name]).is_fifo()
+
+
+@pytest.mark.parametrize("check_mode", [True, False])
+def test_the_file_of_a_status_takes_the_place_of_nothing_else(tmp_path: Path, check_mode: bool) -> None:
+    file = tmp_path / "told.json"
+    file.symlink_to(tmp_path / "kept.json")
+    result = report(tmp_path, check_mode=check_mode, base=Status, own_spec=SPEC, path=str(file))
+    assert result["failed"] and "would take the place of a link" in result["msg"], result["msg"]
+    assert file.is_symlink() and not (tmp_path / "kept.json").exists()
 
 
 @pytest.mark.parametrize(

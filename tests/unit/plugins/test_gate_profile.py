@@ -95,6 +95,14 @@ def test_a_file_that_says_another_thing_needs_a_word(site: Site) -> None:
     assert f"{site.path}:1" in site.make(replace=True)["msg"], "nobody knows what a broken one says"
 
 
+@pytest.mark.parametrize("check_mode", [True, False])
+def test_a_link_is_no_place_of_a_profile(site: Site, check_mode: bool) -> None:
+    kept = site.folder / "kept.yaml"
+    site.path.symlink_to(kept)
+    assert "the profile would take the place of a link" in site.make(check_mode=check_mode)["msg"]
+    assert site.path.is_symlink() and not kept.exists()
+
+
 def test_gpus_that_another_profile_knows_need_a_word(site: Site) -> None:
     site.make()
     site.path.rename(site.profiles / "older-8.yaml")

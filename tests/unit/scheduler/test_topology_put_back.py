@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 import resource
 import signal
 from collections.abc import Callable, Iterator
@@ -12,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import NotProven
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, NotProven
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.map import topology_file
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Lifeline, Result
 from unit.scheduler.slurm_commands import World
@@ -49,6 +50,17 @@ def written(happens: Callable[[], None] = lambda: None, **more: Any) -> Result:
     topology = {"kind": "tree", "units": {"l1": list(NODES)}}
     params = {"scheduler": "slurm", "format": "conf", "topologies": [topology], "reconfigure": True}
     return topology_file({**params, "timeout": 0.2, "interval": 0.05, **more}, Context(lifeline=Line(happens)))
+
+
+@pytest.mark.parametrize("check", [True, False])
+@pytest.mark.parametrize("lay", [os.mkfifo, lambda path: os.symlink("shared.conf", path)])
+def test_what_is_no_file_is_neither_read_nor_replaced(file: Path, lay: Callable[[Path], None], check: bool) -> None:
+    """Slurm's folder is often the same on all machines by a link; to read a FIFO waits for ever."""
+    file.rename(file.with_name("shared.conf"))
+    lay(file)
+    with pytest.raises(ConfigError, match="the topology would take the place of a (FIFO|link)"):
+        topology_file({"scheduler": "slurm", "format": "conf", "topologies": []}, Context(check_mode=check))
+    assert not file.is_file() or file.is_symlink()
 
 
 def killed() -> None:

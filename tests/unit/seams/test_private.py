@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import ast
 import os
+import socket
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _private as private
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._gate.evidence import save
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
@@ -108,14 +110,62 @@ def test_s3_evidence_lies_in_no_folder_of_somebody_else(own: Path) -> None:
         evidence(own / "evidence.json")
 
 
-def test_s3_a_file_that_is_written_anywhere_replaces_a_link_and_is_private(own: Path) -> None:
-    (own / "victim").write_text("precious")
-    (own / "link").symlink_to(own / "victim")
-    private.write(str(own / "link"), "new")
-    assert (own / "victim").read_text() == "precious" and (own / "link").read_text() == "new"
-    assert mode(own / "link") == 0o600 and len(list(own.iterdir())) == 2
+def test_s3_a_file_that_is_written_anywhere_is_private_and_replaced_whole(own: Path) -> None:
+    (own / "file").write_text("old")
+    (own / "file").chmod(0o666)
+    private.write(str(own / "file"), "new")
+    assert (own / "file").read_text() == "new" and mode(own / "file") == 0o600 and len(list(own.iterdir())) == 1
     with pytest.raises(OSError):
         private.write(str(own / "none" / "file"), "new")
+
+
+def _socket(path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as made:
+        made.bind(str(path))
+
+
+def _device(path: Path) -> None:
+    """As /dev/null is one."""
+    try:
+        os.mknod(path, stat.S_IFCHR | 0o666, os.makedev(1, 3))
+    except PermissionError:
+        pytest.skip("only root makes devices")
+
+
+#: What may stand where a person lets a file be written, and what the message calls it.
+THERE: dict[str, Callable[[Path], object]] = {
+    "a FIFO": os.mkfifo,
+    "a socket": _socket,
+    "a device": _device,
+    "a folder": Path.mkdir,
+    "a link": lambda path: path.symlink_to(path.with_name("victim")),
+    "a link, to nowhere": lambda path: path.symlink_to("nowhere"),
+}
+
+
+@pytest.mark.parametrize("kind", THERE)
+def test_what_is_no_file_is_neither_replaced_nor_followed(own: Path, kind: str) -> None:
+    (own / "victim").write_text("precious")
+    THERE[kind](own / "named")
+    before = os.lstat(own / "named")
+    called = kind.partition(",")[0]
+    with pytest.raises(OSError, match=f"{called} stands there"):
+        private.write(str(own / "named"), "new")
+    for path in (f"{own}/named", f"{own}/named/"):
+        with pytest.raises(ConfigError, match=f"the report would take the place of {called}") as told:
+            private.check_place(path, "the report")
+        with pytest.raises(ConfigError, match=f"the report would take the place of {called}"):
+            private.write_for_people(path, "new", "the report")
+        assert str(own / "named") in str(told.value.seen) and kind in str(told.value.seen).replace(f"{own}/", "")
+    assert os.lstat(own / "named") == before and (own / "victim").read_text() == "precious"
+    assert {one.name for one in own.iterdir()} == {"named", "victim"}, "no draft stays, and nothing is made"
+
+
+def test_where_nothing_or_a_file_stands_nothing_is_in_the_way(own: Path) -> None:
+    (own / "file").write_text("old")
+    (own / "way").symlink_to(own)
+    for path in (own / "file", own / "new", own / "none" / "new", own / "file" / "below", own / "way" / "file"):
+        private.check_place(str(path), "the report")
 
 
 def test_s3_a_copy_is_private_and_never_over_what_is_there(own: Path) -> None:

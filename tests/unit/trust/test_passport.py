@@ -131,6 +131,11 @@ def test_a_copy_in_a_file(key: str, tmp_path: Path) -> None:
     assert json.loads(path.read_text()) == first["envelope"]
     assert not issue(key, path=str(path), evidence=evidence(stored=stored(first)))["changed"]
     assert run(path=str(path), identity=None)["machine_checked"] is False
+    path.rename(tmp_path / "kept.json")
+    path.symlink_to("kept.json")
+    for check_mode in (True, False):
+        with pytest.raises(ConfigError, match="the passport would take the place of a link"):
+            issue(key, path=str(path), check_mode=check_mode)
 
 
 @pytest.mark.parametrize("name", ["image_verify", "dcgm_gate", "kernel_log_gate"])

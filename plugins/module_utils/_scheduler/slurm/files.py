@@ -56,6 +56,7 @@ class File(Keeper):
                 wanted="the machine that runs slurmctld, which reads the file",
                 do="delegate the task to it, or name the file by path",
             )
+        private.check_place(self.where, "the topology")
         self._partitions: list[Partition] | None = None
 
     # -- what stands in the way --------------------------------------------------------------------------------

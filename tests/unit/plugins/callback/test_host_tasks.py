@@ -9,7 +9,9 @@ from __future__ import annotations
 import json
 from types import SimpleNamespace
 
+import pytest
 from ansible_collections.gpufleet.baremetal.plugins.callback.host_tasks import CallbackModule, write_json
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
 
 
 def task(action="ansible.builtin.command", role=None, implicit=False):
@@ -75,6 +77,14 @@ def test_the_report_is_written_where_it_is_wanted_and_nowhere_else(tmp_path):
     assert json.loads(path.read_text(encoding="utf-8")) == callback.report()
     counter().v2_playbook_on_stats(SimpleNamespace())
     assert [entry.name for entry in path.parent.iterdir()] == ["host_tasks.json"]
+
+
+def test_it_takes_the_place_of_nothing_that_is_no_file(tmp_path):
+    path = tmp_path / "host_tasks.json"
+    path.symlink_to("kept.json")
+    with pytest.raises(ConfigError, match="the count of host-tasks would take the place of a link"):
+        write_json(str(path), {"schema": 1})
+    assert path.is_symlink() and not (tmp_path / "kept.json").exists()
 
 
 def test_a_second_report_replaces_the_first(tmp_path):
