@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -36,6 +37,7 @@ class ActionModule(FleetStatus):
         self._files = {name: params[name] for name in ("path", "data_path", "metrics_path") if params[name]}
         for path in self._files.values():
             check_file(path, "the report")
+        _demand_apart(self._files)
         params.update({**self.unasked(), **_GIVEN})
         return params
 
@@ -51,7 +53,8 @@ class ActionModule(FleetStatus):
         self._dossier = Dossier(now - params["days"] * 86400, now, params["details"])
         told = super()._in_worker(params)
         content = redact_known(self._content(told, params["title"], now), self._secrets)
-        for name, path in self._files.items():
+        # The metrics first: a folder that is made for all of them is to let everybody to these.
+        for name, path in reversed(self._files.items()):
             self._write(path, _FORMS[name](content, now), _READABLE if name == "metrics_path" else private.MODE)
         return {
             "changed": True,
@@ -80,6 +83,20 @@ class ActionModule(FleetStatus):
         """Whole or not at all: other programs read it meanwhile."""
         if not self._task.check_mode:
             private.write_for_people(path, text, "the report", mode)
+
+
+def _demand_apart(files: Mapping[str, str]) -> None:
+    """:raises ConfigError: where one of them would take the place of another."""
+    named: dict[str, str] = {}
+    for name, path in files.items():
+        other = named.setdefault(os.path.realpath(path), name)
+        if other != name:
+            raise ConfigError(
+                "two files of the report are one, and the second would take the place of the first",
+                wanted="a file for each",
+                seen=f"{other}: {files[other]}, {name}: {path}",
+                do="name another file for one of them",
+            )
 
 
 def _page(content: Mapping[str, Any], now: float) -> str:

@@ -67,14 +67,14 @@ def check_place(path: str, what: str) -> None:
 
 
 def write_for_people(path: str, text: str | bytes, what: str, mode: int = MODE) -> None:
-    """The same in a folder that is made where it is not there, for its owner alone.
+    """The same in a folder that is made where it is not there, for whoever may read the file.
 
     :param what: for the message, what it is.
     :raises ConfigError: where it cannot be written.
     """
     check_place(path, what)
     try:
-        os.makedirs(os.path.dirname(path) or ".", mode=0o700, exist_ok=True)
+        _make_folder(os.path.dirname(os.path.abspath(path)), everybodys=bool(mode & stat.S_IROTH))
         write(path, text, mode)
     except OSError as exc:
         raise ConfigError(f"{what} cannot be written: {exc.strerror}", seen=path) from exc
@@ -147,6 +147,17 @@ def _write_in(handle: int, name: str, text: str | bytes, mode: int = MODE) -> No
         with suppress(OSError):
             os.unlink(draft, dir_fd=handle)
         raise
+
+
+def _make_folder(folder: str, *, everybodys: bool) -> None:
+    """What is everybody's to read is so by whatever umask, in each folder that was not there."""
+    if os.path.isdir(folder):
+        return
+    if everybodys:
+        _make_folder(os.path.dirname(folder), everybodys=True)
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    if everybodys:
+        os.chmod(folder, 0o755)
 
 
 def _demand_file(name: str, handle: int) -> None:

@@ -220,6 +220,31 @@ def test_check_mode_writes_no_file(tmp_path: Path) -> None:
     assert result["changed"] and result["written"] == [f"{tmp_path}/r.html"] and not (tmp_path / "r.html").exists()
 
 
+@pytest.mark.parametrize("umask", [0o022, 0o077])
+def test_what_everybody_is_to_read_lies_where_everybody_comes(tmp_path: Path, umask: int) -> None:
+    """Also where the page, which is its owner's alone, lies in the same new folder."""
+    before = os.umask(umask)
+    try:
+        named = {"path": "new/below/r.html", "data_path": "own/r.json", "metrics_path": "new/below/r.prom"}
+        told = report(tmp_path, **{name: f"{tmp_path}/{path}" for name, path in named.items()})
+    finally:
+        os.umask(before)
+    assert told["written"] == [f"{tmp_path}/{path}" for path in named.values()], told
+    modes = {"new": 0o755, "new/below": 0o755, "new/below/r.prom": 0o644, "new/below/r.html": 0o600, "own": 0o700}
+    assert {name: stat.S_IMODE((tmp_path / name).stat().st_mode) for name in modes} == modes
+
+
+@pytest.mark.parametrize("check_mode", [True, False])
+@pytest.mark.parametrize("second", ["r.html", "../own/r.html", "link/r.html"])
+def test_two_files_are_not_one(tmp_path: Path, second: str, check_mode: bool) -> None:
+    own = tmp_path / "own"
+    own.mkdir()
+    (own / "link").symlink_to(own)
+    told = report(tmp_path, check_mode=check_mode, data_path=f"{own}/r.html", metrics_path=f"{own}/{second}")
+    assert told["failed"] and "two files of the report are one" in told["msg"], told
+    assert not (own / "r.html").exists() and "data_path: " in told["msg"] and second in told["msg"]
+
+
 @pytest.mark.parametrize("check_mode", [True, False])
 @pytest.mark.parametrize("name", ["path", "data_path", "metrics_path"])
 def test_what_is_no_file_stays_and_nothing_is_written(tmp_path: Path, name: str, check_mode: bool) -> None:

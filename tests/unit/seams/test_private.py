@@ -161,6 +161,16 @@ def test_what_is_no_file_is_neither_replaced_nor_followed(own: Path, kind: str) 
     assert {one.name for one in own.iterdir()} == {"named", "victim"}, "no draft stays, and nothing is made"
 
 
+def test_folders_are_made_for_whoever_may_read_the_file(own: Path) -> None:
+    """What is there stays as it is; of what is private, one folder keeps all below it."""
+    for name, given in (("all", 0o644), ("mine", 0o600)):
+        private.write_for_people(str(own / name / "deep" / "file"), "new", "the report", given)
+    assert [mode(own / name) for name in ("all", "all/deep", "mine/deep")] == [0o755, 0o755, 0o700]
+    (own / "all").chmod(0o700)
+    private.write_for_people(str(own / "all" / "again" / "file"), "new", "the report", 0o644)
+    assert mode(own / "all") == 0o700 and mode(own / "all" / "again") == 0o755
+
+
 def test_where_nothing_or_a_file_stands_nothing_is_in_the_way(own: Path) -> None:
     (own / "file").write_text("old")
     (own / "way").symlink_to(own)
