@@ -80,7 +80,7 @@ options:
         description: Of V(csv), the file, relative to the configuration file.
         type: path
       delimiter:
-        description: Of V(csv), the character between cells; by default found in the header.
+        description: Of V(csv), the character between cells, for a tab also V(tab); by default found in the header.
         type: str
       check_serials:
         description: Of V(csv), refuse serials of digits that seem to have lost their leading zeros.

@@ -37,7 +37,7 @@ options:
     type: path
     required: true
   delimiter:
-    description: The character between cells; by default found in the header.
+    description: The character between cells, for a tab also V(tab); by default found in the header.
     type: str
     default: ""
   check_serials:

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, Optional
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import short
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _inventory_cells as cells_of
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_columns import (
     ALIASES,
@@ -33,6 +34,10 @@ from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_reco
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_secrets import permitted
 
 _SHOWN = 20
+#: How a tab is written where options are typed, which has no key there.
+_TABS = {"tab": "\t", "\\t": "\t"}
+#: What ends a line or begins a cell parts no cells.
+_NO_DELIMITERS = frozenset('\n\r"\0')
 _COLUMN = re.compile(r"[a-z][a-z0-9_]*\Z")
 #: A title that may be told, though it is none that is known.
 _PLAIN = re.compile(r"[A-Za-z][A-Za-z _-]{0,19}\Z")
@@ -118,8 +123,9 @@ def read_rows(
     :raises ConfigError: with every mistake in the file.
     """
     complaints = _Complaints(path)
+    given = _given(delimiter, path)
     text = _text(path) if text is None else text
-    rows = list(_rows(text, delimiter or _delimiter(text), complaints))
+    rows = list(_rows(text, given or _delimiter(text), complaints))
     complaints.raise_any()
     if not rows:
         raise ConfigError("the server list is empty", address=path, wanted="a header and one row a server")
@@ -161,6 +167,20 @@ def _text(path: str) -> str:
             address=path,
             do="export it as 'CSV UTF-8'",
         ) from exc
+
+
+def _given(delimiter: str, path: str) -> str:
+    """The character between cells as a person writes it; empty where nobody did."""
+    given = _TABS.get(delimiter.lower(), delimiter)
+    if len(given) > 1 or given in _NO_DELIMITERS:
+        raise ConfigError(
+            "the option delimiter is no character that parts cells",
+            address=path,
+            wanted="one character, tab, or nothing, for what the header has",
+            seen=short(repr(delimiter), 60),
+            do="correct delimiter; of the playbook import_servers, import_servers_delimiter",
+        )
+    return given
 
 
 def _delimiter(text: str) -> str:

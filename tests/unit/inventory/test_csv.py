@@ -3,6 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 from __future__ import annotations
 
+import contextlib
 from pathlib import Path
 
 import pytest
@@ -155,6 +156,24 @@ def test_forms_that_spreadsheets_write(tmp_path: Path, content: bytes) -> None:
 )
 def test_damage_is_refused_with_its_place(tmp_path: Path, content: str | bytes, said: str) -> None:
     assert said in refused(tmp_path, content)
+
+
+@pytest.mark.parametrize("given", ["tab", "Tab", "\\t", "\t"])
+def test_a_tab_is_written_as_people_can(tmp_path: Path, given: str) -> None:
+    (row,) = read(tmp_path, "serial\tsite\nA1\tx, y\n", delimiter=given)
+    assert row.variables["csv_site"] == "x, y"
+
+
+@pytest.mark.parametrize("given", [";;", "semicolon", "\\n", "\n", '"', "\t\t", ", "])
+def test_what_parts_no_cells_is_refused_by_the_options_name(tmp_path: Path, given: str) -> None:
+    said = refused(tmp_path, HEADER + ROW, delimiter=given)
+    assert "the option delimiter is no character" in said and repr(given) in said and "import_servers_delimiter" in said
+
+
+@given(st.text(max_size=3))
+def test_any_delimiter_is_taken_or_refused(tmp_path_factory: pytest.TempPathFactory, delimiter: str) -> None:
+    with contextlib.suppress(ConfigError):
+        assert read(tmp_path_factory.mktemp("csv"), HEADER + ROW, delimiter=delimiter)
 
 
 def test_all_mistakes_are_told_at_once(tmp_path: Path) -> None:

@@ -136,6 +136,7 @@ def test_names_of_the_configuration_file(listed: Any) -> None:
         ({"type": "csv", "path": "servers.csv", "passwrd": "x"}, "unknown options: passwrd"),
         ({**CSV, "password_refs": "env:*"}, "password_refs: a list of texts is wanted"),
         ({**CSV, "password_refs": None}, "password_refs: a list of texts is wanted"),
+        ({**CSV, "delimiter": ";;"}, "the option delimiter is no character that parts cells"),
         ({**CSV, "password_refs": ["env:*"]}, "servers.csv:3:6: bmc_password_ref: its content is no place"),
         ({"type": "csv"}, "needs a path"),
         ({"type": "csv", "path": "gone.csv"}, "gone.csv: the server list cannot be read: No such file"),

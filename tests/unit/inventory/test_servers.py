@@ -168,6 +168,13 @@ def test_a_delivery_is_added_to_the_list_of_the_fleet(imports: Imports) -> None:
     assert imports.written(purge=True)["merged"]["removed"] == ["old1"] and "old1" not in imports.dest.read_text()
 
 
+def test_what_parts_the_cells_is_told_in_words_and_refused_by_its_name(imports: Imports) -> None:
+    told = imports.task(DELIVERY.replace("sep=;\r\n", "").replace(";", "\t"), delimiter="tab")
+    assert [one["name"] for one in told["servers"]] == ["gpu001", "gpu002"]
+    message, _mistakes = imports.refused(DELIVERY, delimiter=";;")
+    assert "the option delimiter is no character" in message and "import_servers_delimiter" in message
+
+
 @pytest.mark.parametrize("check_mode", [True, False])
 def test_a_list_takes_the_place_of_nothing_that_is_no_file(imports: Imports, check_mode: bool) -> None:
     """A link may lead to the list of another fleet; to read a FIFO waits for ever."""
