@@ -114,11 +114,11 @@ def _in_controller() -> bool:
 
 
 def _survives(path: str, mounts: Iterable[Mount], *, contained: bool) -> bool:
-    private = os.environ.get("AWX_PRIVATE_DATA_DIR") or _RUNNER
     mount = mount_of(path, mounts)
     if mount is None or mount.kind in _THROWN_AWAY or _EMPTY_DIR in mount.root or _ANONYMOUS.search(mount.root):
         return False
-    return not path.startswith(private.rstrip("/") + "/") and not (contained and mount.point == "/")
+    own = filter(None, (_RUNNER, os.environ.get("AWX_PRIVATE_DATA_DIR")))
+    return not any(path.startswith(one.rstrip("/") + "/") for one in own) and not (contained and mount.point == "/")
 
 
 def default_url() -> str:
@@ -220,7 +220,8 @@ def check_in_project(path: str) -> None:
         raise ConfigError(
             "a job of an automation controller reads no list of servers but one of its project",
             address=path,
-            wanted=f"a file below {homes[-1]}, and no link that leads out of it",
+            # What the controller calls the folder of a job is outside of the job's container.
+            wanted=f"a file below {next(filter(os.path.isdir, homes), homes[0])}, and no link that leads out of it",
             do="commit the list to the project's repository, update the project, and name the list by its path there",
         )
 

@@ -230,6 +230,7 @@ def test_w2_a_job_of_a_controller_needs_a_url(machine: Path, monkeypatch: pytest
     with pytest.raises(ConfigError, match="a job of an automation controller"):
         places.check("")
     places.check(URL)  # it runs on the machine itself
+    monkeypatch.setenv("AWX_PRIVATE_DATA_DIR", "/tmp/awx_1")  # what is /runner in its container
     (machine / "mounts").write_text(DISK + RUNNER)
     with pytest.raises(ConfigError, match="is gone with it"):
         places.check("sqlite:////runner/project/ledger.sqlite")
@@ -256,6 +257,7 @@ def test_a_file_for_people_outlives_the_job_that_writes_it(
     contained(machine, mounts)
     places.check_file(path, "the report")
     monkeypatch.setenv("AWX_HOST", "https://awx.example.com")
+    monkeypatch.setenv("AWX_PRIVATE_DATA_DIR", "/tmp/awx_1")  # what is /runner in its container
     if kept:
         places.check_file(path, "the report")
         return

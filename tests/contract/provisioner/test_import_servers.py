@@ -112,4 +112,16 @@ def test_in_a_job_of_a_controller_a_list_is_one_of_its_project(run: Run, monkeyp
     for path in (command, job / "project" / "linked.csv", job / "project" / ".." / "artifacts" / "command"):
         said = run.play(ok=False, import_servers_path=str(path), import_servers_delimiter="|")
         assert "reads no list of servers but one of its project" in " ".join(said.split())
+        assert f"a file below {job}/project" in " ".join(said.split())
     assert "2 server(s), no mistake" in run.play(import_servers_path=str(job / "project" / "servers.csv"))
+
+
+def test_in_the_container_of_a_job_the_project_is_called_as_it_is_there(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """AWX names the folder that it gives to the container, and which is not there inside of it."""
+    run.list.write_text(LIST, encoding="utf-8")
+    monkeypatch.setenv("AWX_JOB_ID", "812")
+    monkeypatch.setenv("AWX_PRIVATE_DATA_DIR", "/tmp/awx_812_k3x9")
+    said = " ".join(run.play(ok=False).split())
+    assert "a file below /runner/project, " in said and "awx_812" not in said
