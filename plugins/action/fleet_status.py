@@ -149,7 +149,7 @@ class ActionModule(VerbAction):
     def _in_place(self, told: Any) -> Any:
         """Where no person types commands, what is next is the template that they launch."""
         templates = self.host_var(TEMPLATES) or {}
-        if not job.number():
+        if not job.is_one():
             return told
         if not isinstance(templates, Mapping):
             display.warning(

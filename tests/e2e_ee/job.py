@@ -92,6 +92,8 @@ class Environment:
         env = {
             "AWX_HOST": "https://awx.example.com",
             "JOB_ID": number,
+            # Its controller's own side, which is not to be seen in the container.
+            "AWX_PRIVATE_DATA_DIR": f"/tmp/awx_{number}_x1y2",
             "ANSIBLE_SSH_CONTROL_PATH_DIR": f"{RUNNER}/cp",
             # The rack's ledger is a file, and the rack may lie in memory.
             "GPUFLEET_LEDGER_MAY_BE_LOST": "yes",

@@ -4,7 +4,7 @@
 """The job of an automation controller that a run is, and its next steps in the controller's words. PRIVATE.
 
 AWX gives a job its number as ``JOB_ID``, a name that batch systems use as well: only beside the controller's own
-address it is AWX's.
+address it is AWX's. Some of those addresses a person sets as well who makes templates there, and is no job.
 """
 
 from __future__ import annotations
@@ -16,7 +16,13 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-_CONTROLLER = ("AWX_HOST", "TOWER_HOST", "CONTROLLER_HOST")
+#: Where AWX has what it gives a job, on its own side: in the job's container that is `RUNNER`.
+PRIVATE = "AWX_PRIVATE_DATA_DIR"
+RUNNER = "/runner"
+#: What AWX and its products set in jobs alone.
+_OF_JOBS = ("AWX_HOST", PRIVATE)
+_NUMBERS = ("AWX_JOB_ID", "TOWER_JOB_ID")
+_CONTROLLER = (*_OF_JOBS, "TOWER_HOST", "CONTROLLER_HOST")
 _WORD = r"""(?:'[^']*'|"[^"]*"|[^\s;)'"])+(?<![.,:])"""
 #: A next step as our texts write it, alone or in a sentence.
 _COMMAND = re.compile(rf"ansible-playbook (gpufleet\.baremetal\.(\w+)) -i INVENTORY((?: (?:--limit|-e) {_WORD})*)")
@@ -24,8 +30,19 @@ _COMMAND = re.compile(rf"ansible-playbook (gpufleet\.baremetal\.(\w+)) -i INVENT
 
 def number() -> str:
     """Of the job that this process belongs to; empty without a controller."""
-    there = any(os.environ.get(name) for name in _CONTROLLER)
-    return os.environ.get("AWX_JOB_ID") or (os.environ.get("JOB_ID", "") if there else "")
+    there = any(map(os.environ.get, _CONTROLLER))
+    names = (*_NUMBERS, "JOB_ID") if there else _NUMBERS
+    return next((os.environ[name] for name in names if os.environ.get(name)), "")
+
+
+def is_one() -> bool:
+    """Is this process of such a job, with a number or without one, as an ad hoc command and an update are?"""
+    return bool(number()) or any(map(os.environ.get, _OF_JOBS))
+
+
+def homes() -> list[str]:
+    """The folders in which a job may have what its controller gave it, that of its container first."""
+    return [RUNNER, *filter(None, [os.environ.get(PRIVATE)])]
 
 
 def launched(text: str, templates: Mapping[str, Any]) -> str:

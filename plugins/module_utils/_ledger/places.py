@@ -15,6 +15,7 @@ from collections.abc import Iterable
 from typing import NamedTuple, Optional
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger import job
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._private import check_place
 
 #: The folder of the machine's ledger.
@@ -26,10 +27,6 @@ MAY_BE_LOST = "GPUFLEET_LEDGER_MAY_BE_LOST"
 #: What container engines leave in each container: a file, or a variable of its processes.
 _MARKS = ("/.dockerenv", "/run/.containerenv")
 _MARKING = ("KUBERNETES_SERVICE_HOST",)
-#: What AWX and its products set in each job.
-_CONTROLLER = ("AWX_HOST", "AWX_JOB_ID", "TOWER_JOB_ID")
-#: Where a job's container has what AWX gives it.
-_RUNNER = "/runner"
 #: File systems that end with their container, or with the machine's power.
 _THROWN_AWAY = ("overlay", "aufs", "fuse.fuse-overlayfs", "tmpfs", "ramfs")
 #: A volume that Kubernetes makes with a pod, and removes with it.
@@ -109,16 +106,12 @@ def in_container(mounts: Iterable[Mount]) -> bool:
     return root is None or root.kind in _THROWN_AWAY or root.root != "/" or not root.source.startswith("/dev/")
 
 
-def _in_controller() -> bool:
-    return any(map(os.environ.get, _CONTROLLER))
-
-
 def _survives(path: str, mounts: Iterable[Mount], *, contained: bool) -> bool:
     mount = mount_of(path, mounts)
     if mount is None or mount.kind in _THROWN_AWAY or _EMPTY_DIR in mount.root or _ANONYMOUS.search(mount.root):
         return False
-    own = filter(None, (_RUNNER, os.environ.get("AWX_PRIVATE_DATA_DIR")))
-    return not any(path.startswith(one.rstrip("/") + "/") for one in own) and not (contained and mount.point == "/")
+    of_the_job = any(path.startswith(os.path.realpath(home) + "/") for home in job.homes())
+    return not of_the_job and not (contained and mount.point == "/")
 
 
 def default_url() -> str:
@@ -161,7 +154,7 @@ def _absolute(url: str) -> str:
 def _check_kept(path: str) -> None:
     """:param path: empty where nobody named one."""
     mounts = _mounts()
-    contained, controlled = in_container(mounts), _in_controller()
+    contained, controlled = in_container(mounts), job.is_one()
     if os.environ.get(MAY_BE_LOST):
         return
     _check_local(path or os.path.realpath(f"{MACHINE_FOLDER}/{_FILE}"), mounts)
@@ -193,7 +186,7 @@ def check_file(path: str, what: str) -> None:
     :raises ConfigError: where it would be gone with its job, or would take the place of what is no file.
     """
     check_place(path, what)
-    if not _in_controller() or os.environ.get(MAY_BE_LOST):
+    if not job.is_one() or os.environ.get(MAY_BE_LOST):
         return
     mounts, whole = _mounts(), os.path.realpath(os.path.expanduser(path))
     if not _survives(whole, mounts, contained=in_container(mounts)):
@@ -212,9 +205,9 @@ def check_in_project(path: str) -> None:
 
     :raises ConfigError: in a job of an automation controller, where it is no file of the project.
     """
-    if not _in_controller():
+    if not job.is_one():
         return
-    homes = [f"{home}/project" for home in (_RUNNER, os.environ.get("AWX_PRIVATE_DATA_DIR")) if home]
+    homes = [f"{home}/project" for home in job.homes()]
     whole = os.path.realpath(os.path.expanduser(path))
     if not any(whole.startswith(os.path.realpath(home) + "/") for home in homes):
         raise ConfigError(

@@ -67,6 +67,7 @@ class Site:
         env = {
             "AWX_HOST": "https://awx.example.com",
             "JOB_ID": str(number),
+            "AWX_PRIVATE_DATA_DIR": f"/tmp/awx_{number}_x1y2",
             "ANSIBLE_COLLECTIONS_PATH": str(CHECKOUT / "build" / "collections"),
             "ANSIBLE_STDOUT_CALLBACK": "wrapper",
             "ANSIBLE_CALLBACK_PLUGINS": str(self.folder / "callback"),

@@ -36,8 +36,10 @@ RUNNER = "28 27 254:0 /tmp/awx_1 /runner rw - ext4 /dev/vda rw\n"
 URL = "sqlite:////var/lib/gpufleet/ledger.sqlite"
 VARIABLES = (
     *("GPUFLEET_LEDGER_URL", "GPUFLEET_LEDGER_MAY_BE_LOST", "XDG_STATE_HOME", "AWX_HOST", "AWX_JOB_ID"),
-    *("AWX_PRIVATE_DATA_DIR", "TOWER_JOB_ID", "KUBERNETES_SERVICE_HOST"),
+    *("AWX_PRIVATE_DATA_DIR", "TOWER_JOB_ID", "TOWER_HOST", "CONTROLLER_HOST", "JOB_ID", "KUBERNETES_SERVICE_HOST"),
 )
+#: AWX names its own side of a job's folder, which the job's container has as /runner.
+PRIVATE = "/tmp/awx_812_x1y2"
 
 
 @pytest.fixture(autouse=True)
@@ -224,16 +226,61 @@ def test_w2_a_machine_whose_disk_was_made_of_an_image_is_a_machine(machine: Path
     places.check(URL)
 
 
-@pytest.mark.parametrize("name", ["AWX_HOST", "AWX_JOB_ID", "TOWER_JOB_ID"])
-def test_w2_a_job_of_a_controller_needs_a_url(machine: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    monkeypatch.setenv(name, "1")
+@pytest.mark.parametrize(
+    "names",
+    [
+        *(("AWX_HOST",), ("AWX_JOB_ID",), ("TOWER_JOB_ID",), ("AWX_PRIVATE_DATA_DIR",)),
+        *(("CONTROLLER_HOST", "JOB_ID"), ("TOWER_HOST", "JOB_ID"), ("AWX_HOST", "AWX_PRIVATE_DATA_DIR", "JOB_ID")),
+    ],
+)
+def test_w2_a_job_of_a_controller_needs_a_url(
+    machine: Path, monkeypatch: pytest.MonkeyPatch, names: tuple[str, ...]
+) -> None:
+    for name in names:
+        monkeypatch.setenv(name, PRIVATE)
     with pytest.raises(ConfigError, match="a job of an automation controller"):
         places.check("")
+    with pytest.raises(ConfigError, match="reads no list of servers"):
+        places.check_in_project("/etc/passwd")
     places.check(URL)  # it runs on the machine itself
     monkeypatch.setenv("AWX_PRIVATE_DATA_DIR", "/tmp/awx_1")  # what is /runner in its container
     (machine / "mounts").write_text(DISK + RUNNER)
     with pytest.raises(ConfigError, match="is gone with it"):
         places.check("sqlite:////runner/project/ledger.sqlite")
+
+
+@pytest.mark.parametrize("name", ["CONTROLLER_HOST", "TOWER_HOST", "JOB_ID"])
+def test_w2_who_sets_up_a_controller_or_has_a_batch_systems_job_is_none(
+    machine: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setenv(name, "https://awx.example.com")
+    places.check("")
+    places.check_in_project("/etc/passwd")
+    places.check_file("/runner/report.html", "the report")
+
+
+@pytest.mark.parametrize("root", [DISK, LAYER])
+def test_w2_a_jobs_own_folder_is_no_place_on_either_side(
+    machine: Path, monkeypatch: pytest.MonkeyPatch, root: str
+) -> None:
+    contained(machine, root + RUNNER + RUNNER.replace("/runner", PRIVATE))
+    monkeypatch.setenv("AWX_HOST", "https://awx.example.com")
+    monkeypatch.setenv("AWX_PRIVATE_DATA_DIR", PRIVATE)
+    for home in ("/runner", PRIVATE):
+        with pytest.raises(ConfigError, match="is gone with it"):
+            places.check(f"sqlite:///{home}/ledger.sqlite")
+        with pytest.raises(ConfigError, match="the report would lie in a job"):
+            places.check_file(f"{home}/artifacts/report.html", "the report")
+
+
+def test_a_jobs_project_is_told_as_its_container_has_it(machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWX_HOST", "https://awx.example.com")
+    monkeypatch.setenv("AWX_PRIVATE_DATA_DIR", PRIVATE)
+    places.check_in_project("/runner/project/lists/servers.csv")
+    for path in ("/runner/artifacts/812/command", "/runner/project/../env/envvars", "/runner/projects/x"):
+        with pytest.raises(ConfigError, match="reads no list of servers") as caught:
+            places.check_in_project(path)
+        assert caught.value.wanted.startswith("a file below /runner/project,")
 
 
 FILES = "28 27 0:60 / /var/lib/gpufleet-files rw - nfs4 nas:/files rw\n"

@@ -13,7 +13,10 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.holder 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.report import for_tenant
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._stranger import AGAIN, not_adopted
 
-SET = ("AWX_HOST", "TOWER_HOST", "CONTROLLER_HOST", "JOB_ID", "AWX_JOB_ID", "GPUFLEET_RUN_ID")
+SET = (
+    *("AWX_HOST", "TOWER_HOST", "CONTROLLER_HOST", "AWX_PRIVATE_DATA_DIR", "JOB_ID", "AWX_JOB_ID", "TOWER_JOB_ID"),
+    "GPUFLEET_RUN_ID",
+)
 DAY_2 = "ansible-playbook gpufleet.baremetal.day2_recycle -i INVENTORY --limit {}"
 
 
@@ -22,7 +25,10 @@ DAY_2 = "ansible-playbook gpufleet.baremetal.day2_recycle -i INVENTORY --limit {
     [
         ({"AWX_HOST": "https://awx.example", "JOB_ID": "812"}, "awx-812-"),
         ({"TOWER_HOST": "https://awx.example", "JOB_ID": "812"}, "awx-812-"),
+        ({"CONTROLLER_HOST": "https://awx.example", "JOB_ID": "812"}, "awx-812-"),
+        ({"AWX_PRIVATE_DATA_DIR": "/tmp/awx_812_x1y2", "JOB_ID": "812"}, "awx-812-"),
         ({"AWX_JOB_ID": "812"}, "awx-812-"),
+        ({"TOWER_JOB_ID": "812"}, "awx-812-"),
         ({"JOB_ID": "812"}, ""),  # of a batch system
         ({"AWX_HOST": "https://awx.example"}, ""),
         ({"AWX_HOST": "https://awx.example", "JOB_ID": "812", "GPUFLEET_RUN_ID": "night"}, "night-"),
@@ -36,6 +42,7 @@ def test_w4_a_run_is_called_as_its_job(monkeypatch: pytest.MonkeyPatch, env: dic
     pid = os.getpid()
     run_id = this_run(pid).run_id
     assert run_id.startswith(begins or f"{os.uname().nodename}-") and f"-{pid}-" in run_id
+    assert job.is_one() is (bool(begins) or "AWX_HOST" in env), "whoever has a number is one"
 
 
 @pytest.mark.parametrize(
