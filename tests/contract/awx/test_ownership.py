@@ -78,14 +78,23 @@ def test_what_is_called_so_and_is_somebody_elses_is_neither_changed_nor_removed(
     assert wrote(awx) == [] and theirs["description"] == "of the storage people"
 
 
-def test_what_an_earlier_release_made_is_taken_for_our_own_and_marked(awx: AwxServer) -> None:
+@pytest.mark.parametrize("state", ["present", "absent"])
+def test_what_has_no_description_is_a_persons_whatever_kind_it_is_of(awx: AwxServer, state: str) -> None:
+    """AWX gives none by itself, so it says nothing of who made a thing."""
+    names = {kind: next(iter(awx.store.all(kind)))["name"] for kind in KINDS}
     for kind in KINDS:
-        for one in awx.store.all(kind):
-            one["description"] = one["description"].removesuffix(MARK).strip()
-    assert changed(setup(awx, **SOME)) > 0
-    test_all_that_is_made_has_the_mark(awx)
-    wrote(awx)
-    assert changed(setup(awx, **SOME)) == 0 and wrote(awx) == []
+        awx.named(kind, names[kind])["description"] = ""
+    told = setup(awx, awx_state=state, **SOME)
+    said = " ".join(told.stdout.split())
+    assert told.returncode and wrote(awx) == [], said
+    assert [kind for kind in KINDS if f"{kind}: {names[kind]}: there is one of that name" not in said] == []
+    assert f"write {MARK} into its description" in said
+
+
+def test_what_a_person_has_marked_is_taken_over(awx: AwxServer) -> None:
+    project = awx.named("projects", "GPU project")
+    project["description"], project["scm_branch"] = f"of the storage people {MARK}", "main"
+    assert changed(setup(awx, **SOME)) == 1 and awx.named("projects", "GPU project")["scm_branch"] == ""
 
 
 def test_a_schedule_of_that_name_that_launches_another_template_stays(awx: AwxServer) -> None:
