@@ -119,7 +119,19 @@ def test_without_a_prefix_nothing_is_asked_of_the_controller(awx: AwxServer, pre
     assert done.returncode and "awx_prefix empty" in " ".join(done.stdout.split()) and not awx.asked
 
 
-def test_a_token_in_the_address_of_the_project_is_not_shown(awx: AwxServer) -> None:
-    done = setup(awx, awx_project_url="https://bot:hunter2@git.example.com/fleet.git", awx_files="files", **SOME)
-    said = " ".join(done.stdout.split())
-    assert done.returncode and "https://***@git.example.com/fleet.git" in said and "hunter2" not in said
+URLS = ["https://bot:hunter2@git.example.com/fleet.git", "https://bot:hunter2/x@git.example.com/fleet.git"]
+URLS += ["https://git.example.com/fleet.git?private_token=hunter2"]
+
+
+@pytest.mark.parametrize("url", URLS)
+def test_a_token_in_the_address_of_the_project_is_not_shown(awx: AwxServer, url: str) -> None:
+    done = setup(awx, "-vvv", awx_project_url=url, awx_files="files", **SOME)
+    said = " ".join((done.stdout + done.stderr).split())
+    assert done.returncode and "awx_project_url is set, awx_environment_image" in said and "hunter2" not in said
+
+
+@pytest.mark.parametrize("url", URLS)
+def test_a_token_in_the_address_is_not_shown_either_where_awx_cannot_read_it(awx: AwxServer, url: str) -> None:
+    done = setup(awx, "-vvv", awx_project_url=url, **SOME)
+    assert done.returncode and awx.named("projects", "GPU project")["scm_url"] == url
+    assert "hunter2" not in done.stdout + done.stderr
