@@ -105,6 +105,63 @@ def test_a_schedule_of_that_name_that_launches_another_template_stays(awx: AwxSe
     assert left == [("GPU nightly", run)]
 
 
+#: What a site names a credential in, and what it is then joined to.
+CREDENTIALS = {"awx_project_credential": "projects", "awx_source_credential": "inventory_sources"}
+CREDENTIALS = {
+    **CREDENTIALS,
+    "awx_environment_credential": "execution_environments",
+    "awx_credentials": "job_templates",
+}
+
+
+def _credentials(awx: AwxServer, *organizations: str) -> list[int]:
+    """One called BMCs in each of these, or a person's own; each of a type of its own."""
+    made = []
+    for number, name in enumerate(organizations):
+        kind = awx.store.create("credential_types", {"name": f"type {number}", "kind": "cloud"})["id"]
+        found = [one["id"] for one in awx.store.all("organizations") if one["name"] == name]
+        if name and not found:
+            found = [awx.store.create("organizations", {"name": name})["id"]]
+        said = {"name": "BMCs", "credential_type": kind, "organization": found[0] if name else None}
+        made.append(awx.store.create("credentials", said)["id"])
+    return made
+
+
+def _named(*variables: str) -> dict[str, Any]:
+    return {**SOME, **{one: ["BMCs"] if one == "awx_credentials" else "BMCs" for one in variables}}
+
+
+@pytest.mark.parametrize(
+    ("variable", "of", "many"),
+    [
+        *((one, ["Storage people"], "none") for one in CREDENTIALS),
+        ("awx_credentials", [""], "none"),
+        ("awx_credentials", ["Accelerators", "Accelerators"], "2"),
+    ],
+)
+def test_a_credential_that_is_not_the_organizations_own_one_is_given_to_no_job(
+    awx: AwxServer, variable: str, of: list[str], many: str
+) -> None:
+    _credentials(awx, *of)
+    done = setup(awx, **_named(variable))
+    said = f"Accelerators has to have exactly one credential BMCs, and has {many}."
+    assert done.returncode and said in " ".join(done.stdout.split()), done.stdout
+    assert wrote(awx) == []
+
+
+def test_of_credentials_of_one_name_the_organizations_own_is_taken(awx: AwxServer) -> None:
+    _theirs, ours, _somebodys = _credentials(awx, "Storage people", "Accelerators", "")
+    assert changed(setup(awx, **_named(*CREDENTIALS))) > 0
+    for kind in CREDENTIALS.values():
+        given = [
+            awx.store.list_of(kind, one["id"], "credentials") if kind == "job_templates" else [one["credential"]]
+            for one in awx.store.all(kind)
+        ]
+        assert given and given == [[ours]] * len(given), kind
+    wrote(awx)
+    assert changed(setup(awx, **_named(*CREDENTIALS))) == 0 and wrote(awx) == []
+
+
 def _of(awx: AwxServer) -> dict[str, Any]:
     """In the same organization."""
     organization = awx.named("organizations", "Accelerators")["id"]

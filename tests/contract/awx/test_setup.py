@@ -34,7 +34,7 @@ def awx() -> Iterator[AwxServer]:
 
 
 def test_check_mode_on_an_empty_controller_foretells_and_writes_nothing(awx: AwxServer) -> None:
-    done = setup(awx, "--check", ansible_python_interpreter="{{ ansible_playbook_python }}")
+    done = setup(awx, "--check", ansible_python_interpreter="{{ ansible_playbook_python }}", awx_credentials=[])
     assert changed(done) > 0 and wrote(awx) == []
     made = "GPU preflight, GPU day 0, Recycle GPU nodes, GPU day 2 in waves, GPU day 2 of named nodes"
     made += ", GPU day 0 of named nodes, GPU image in waves"
@@ -46,7 +46,9 @@ def test_check_mode_on_an_empty_controller_foretells_and_writes_nothing(awx: Awx
 def made(awx: AwxServer) -> AwxServer:
     """After a first run, on a controller where people have made credentials of their own."""
     kind = awx.store.create("credential_types", {"name": "theirs", "kind": "cloud"})
-    awx.store.create("credentials", {"name": "BMCs of Ulm", "credential_type": kind["id"]})
+    ours = awx.store.create("organizations", {"name": "Accelerators"})["id"]
+    its = {"name": "BMCs of Ulm", "credential_type": kind["id"], "organization": ours}
+    awx.store.create("credentials", its)
     done = setup(awx, "-vvv")
     assert changed(done) > 0 and wrote(awx)
     # The address of a webhook is as good as a password.
