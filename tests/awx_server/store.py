@@ -63,6 +63,8 @@ class Store:
             related["unified_job_template"] = self.whole("unified_job_templates", runs)["url"]
             summary["unified_job_template"] = {name: runs[name] for name in ("id", "name", "description")}
         shown = {name: value for name, value in found.items() if name not in ("survey_spec", "playbooks")}
+        if kind == "workflow_job_template_nodes":
+            shown.update({way: list(self.list_of(kind, found["id"], way)) for way in NEXT})
         if kind in ("job_templates", "workflow_job_templates"):
             related["launch"] = f"{url}launch/"
         if kind == "projects":
