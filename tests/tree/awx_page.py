@@ -38,7 +38,8 @@ _TEMPLATES = """
 
 Each asks for the limit, but where it says otherwise, whether to run or to check, and whether to show differences.
 Extra variables are asked for by the survey alone. `awx_slices` cuts those that may be sliced; the others stay one job.
-A variable behind a playbook is always so. Of what runs one at a time a second one waits until the first has ended.
+A variable behind a playbook is always so; `awx_folder` is the folder of the organization below `awx_files`.
+Of what runs one at a time a second one waits until the first has ended.
 One that needs a limit begins with `NAME-THE-NODES`, which no host is called: whoever names none has changed nothing.
 
 | key | name | playbook | sliced | what its survey asks |

@@ -105,6 +105,18 @@ def test_a_schedule_of_that_name_that_launches_another_template_stays(awx: AwxSe
     assert left == [("GPU nightly", run)]
 
 
+def test_two_organizations_write_no_file_of_one_name(awx: AwxServer) -> None:
+    """Both have one folder mounted into their jobs, as whoever says nothing else has."""
+    writing = ("passport_files", "ledger_backup", "ledger_archive", "report", "evidence")
+    run = {**SOME, "awx_templates": {name: TABLES["awx_templates"][name] for name in writing}, "awx_own_schedules": {}}
+    for prefix, organization in (("GPU", "Accelerators"), ("gpu", "Storage people/Ulm 2"), ("dots", "..")):
+        assert changed(setup(awx, awx_prefix=prefix, awx_organization=organization, **run)) > 0
+    told = [json.loads(one["extra_vars"] or "{}") for one in awx.store.all("job_templates")]
+    files = [str(path) for variables in told for path in variables.values() if str(path).startswith("/srv")]
+    assert len(files) == len(set(files)) == 3 * 7
+    assert {path.split("/")[3] for path in files} == {"Accelerators", "Storage_people_Ulm_2", "_"}
+
+
 #: What a site names a credential in, and what it is then joined to.
 CREDENTIALS = {"awx_project_credential": "projects", "awx_source_credential": "inventory_sources"}
 CREDENTIALS = {

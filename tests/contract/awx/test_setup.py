@@ -159,7 +159,7 @@ def test_each_asks_for_a_limit_and_what_needs_one_begins_with_no_host(made: AwxS
     table = TABLES["awx_workflows" if kind.startswith("workflow") else "awx_templates"]
     found = {key: made.named(kind, SITE["awx_names"].get(key, f"GPU {one['title']}")) for key, one in table.items()}
     assert {key: one["ask_limit_on_launch"] for key, one in found.items()} == {
-        key: key not in ("import_servers", "rollout") for key in table
+        key: key not in ("import_servers", "report", "rollout") for key in table
     }
     needing = {key for key, one in found.items() if one["limit"] == NO_LIMIT}
     assert needing >= NEED_ONE[kind] and needing == {key for key, one in table.items() if one.get("needs_limit")}
@@ -224,14 +224,15 @@ def test_schedules_are_the_sites_and_what_takes_nodes_out_of_service_waits_for_a
 
 def test_what_writes_files_writes_them_below_the_folder_that_the_site_has_mounted(made: AwxServer) -> None:
     told = {one["name"]: json.loads(one["extra_vars"]) for one in made.store.all("job_templates")}
+    folder = "/srv/gpufleet/Accelerators/"
     below = {
         (name, variable)
         for name, variables in told.items()
         for variable, value in variables.items()
-        if str(value).startswith("/srv/gpufleet/")
+        if str(value).startswith(folder)
     }
     backup = told["GPU ledger backup"]["ledger_path"]
-    assert backup == "/srv/gpufleet/gpufleet-ledger-{{ awx_job_id }}.sqlite", "a backup is never written over"
+    assert backup == f"{folder}gpufleet-ledger-{{{{ awx_job_id }}}}.sqlite", "a backup is never written over"
     assert below == {
         ("GPU passport files", "passports_write_to"),
         ("GPU ledger backup", "ledger_path"),
