@@ -109,6 +109,8 @@ class Jobs:
             asks = run in self._store.kept["workflow_approval_templates"]
             job = {"type": "workflow_approval" if asks else "update", "status": "running"}
         job["status"] = self.ends(node["identifier"], job)
+        if job["type"] == "update" and job["status"] == SUCCESSFUL:
+            (self._store.read_anew if run in self._store.kept["projects"] else self._store.read_source)(run)
         if job["type"] == "job":
             self._tell("job_templates", self._store.find("job_templates", run), job["status"])
         return job

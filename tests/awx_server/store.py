@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import re
 from collections.abc import Iterator, Mapping
@@ -35,6 +36,8 @@ class Store:
         self.repositories = dict(repositories)
         self.kept: dict[str, dict[int, Object]] = {kind: {} for kind in FIELDS}
         self.joined: dict[tuple[str, int, str], list[int]] = {}
+        #: What files a revision of a project has.
+        self.revisions: dict[str, dict[str, bytes]] = {}
         self._ids = itertools.count(1)
 
     # -- reading -----------------------------------------------------------------------------------------------
@@ -62,7 +65,7 @@ class Store:
             runs = self.find("unified_job_templates", found["unified_job_template"])
             related["unified_job_template"] = self.whole("unified_job_templates", runs)["url"]
             summary["unified_job_template"] = {name: runs[name] for name in ("id", "name", "description")}
-        shown = {name: value for name, value in found.items() if name not in ("survey_spec", "playbooks")}
+        shown = {name: value for name, value in found.items() if name not in ("survey_spec", "playbooks", "read")}
         if kind == "workflow_job_template_nodes":
             shown.update({way: list(self.list_of(kind, found["id"], way)) for way in NEXT})
         if kind in ("job_templates", "workflow_job_templates"):
@@ -109,6 +112,15 @@ class Store:
         project = self.find("projects", number)
         self._of_projects(project)
         return project
+
+    def read_source(self, number: int) -> None:
+        """An inventory's update is of the revision that its project's last one has found, whatever was pushed since.
+
+        Source: awx/main/tasks/jobs.py (RunProjectUpdate.build_extra_vars_file, for a sync that another job begins).
+        """
+        source = self.find("inventory_sources", number)
+        files = self.revisions[self.find("projects", source["source_project"])["scm_revision"]]
+        source["read"] = files.get(source["source_path"], b"").decode("utf-8")
 
     def remove(self, kind: str, number: int) -> None:
         if kind == "credential_types" and self._in_use(number):
@@ -166,15 +178,15 @@ class Store:
         _refuse(rules.credential_type(record))
 
     def _of_projects(self, record: Object) -> None:
-        """Its update, which in AWX is a job of its own."""
+        """Its update, which in AWX is a job of its own. What lies in the repository is its revision until the next."""
         folder = self.repositories.get(record["scm_url"])
+        there = sorted(folder.rglob("*")) if folder else []
+        files = {one.relative_to(folder).as_posix(): one.read_bytes() for one in there if folder and one.is_file()}
         record["status"] = "successful" if folder else "failed"
-        record["scm_revision"] = "b5e0c0ffee" if folder else ""
-        files = sorted(folder.rglob("*.yml")) if folder else []
+        record["scm_revision"] = hashlib.sha256(repr(files).encode()).hexdigest()[:40] if folder else ""
+        self.revisions[record["scm_revision"]] = files
         record["playbooks"] = [
-            file.relative_to(folder).as_posix()
-            for file in files
-            if folder and _PLAYBOOK.search(file.read_text(encoding="utf-8"))
+            name for name, said in files.items() if name.endswith(".yml") and _PLAYBOOK.search(said.decode("utf-8"))
         ]
 
     def _of_inventory_sources(self, record: Object) -> None:

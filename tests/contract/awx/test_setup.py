@@ -66,7 +66,7 @@ def another(made: AwxServer) -> Iterator[AwxServer]:
 def test_the_first_run_makes_all_of_it(made: AwxServer) -> None:
     assert made.unheard == set()
     kinds = ("job_templates", "workflow_job_templates", "schedules")
-    assert [len(list(made.store.all(kind))) for kind in kinds] == [30, 6, 3]
+    assert [len(list(made.store.all(kind))) for kind in kinds] == [30, 7, 3]
 
 
 def test_what_two_runs_would_each_have_to_themselves_runs_one_at_a_time(made: AwxServer) -> None:

@@ -26,6 +26,7 @@ ROOT = Path(__file__).resolve().parents[3]
 DATA = data_of(ROOT)
 WORKFLOWS: dict[str, Any] = DATA["awx_workflows"]
 NODES = "workflow_job_template_nodes"
+FLEET = "inventory/fleet.yml"
 #: What a person answers to a question, and how a job may end.
 WELL, BADLY = "successful", ("failed", "error", "canceled")
 #: Of the workflows, how the nodes of each stand once all has gone well.
@@ -44,8 +45,9 @@ class Controller:
         organization = {"organization": self._made("organizations", name="A")}
         self.runs = {"project": self._made("projects", name="P", scm_type="git", scm_url="git", **organization)}
         inventory = self._made("inventories", name="I", **organization)
-        source = {"inventory": inventory, "source": "scm", "source_project": self.runs["project"]}
+        source = {"inventory": inventory, "source": "scm", "source_project": self.runs["project"], "source_path": FLEET}
         self.runs["source"] = self._made("inventory_sources", name="S", source_vars="", **source)
+        self.store.read_source(self.runs["source"])
         self.told = self._made(
             "notification_templates", name="N", **organization, notification_type="slack",
             notification_configuration={"token": "t", "channels": []},
@@ -92,6 +94,10 @@ class Controller:
     def launch(self, ends: Callable[[str, Object], str]) -> str:
         self.jobs.ends = ends
         return str(self.jobs.launch_workflow(self.workflow, {"extra_vars": self.answers})[1]["status"])
+
+    def knows(self) -> str:
+        """What the inventory was read from."""
+        return str(self.store.find("inventory_sources", self.runs["source"])["read"])
 
 
 @pytest.fixture(scope="module")
@@ -174,6 +180,47 @@ def test_a_node_that_stands_otherwise_than_was_wanted_is_a_failure_though_each_s
     awx = Controller(key, tmp_path)
     assert awx.launch(lambda _node, job: status_of(job, stands) if job.get("name") == "status" else WELL) == "failed"
     assert awx.jobs.told == [(key, "failed")]
+
+
+@pytest.fixture
+def committed(tmp_path: Path) -> Callable[[str], None]:
+    (tmp_path / "inventory").mkdir()
+
+    def commit(said: str) -> None:
+        (tmp_path / FLEET).write_text(said, encoding="utf-8")
+
+    commit("the new image\n")
+    return commit
+
+
+@pytest.mark.parametrize("key", ["bring_up", "read_in", "rollout"])
+def test_what_was_committed_since_is_what_its_jobs_know(
+    tmp_path: Path, committed: Callable[[str], None], key: str
+) -> None:
+    """The rows of a new rack; and after a denial the old image, or recycles would go on with the denied one."""
+    awx = Controller(key, tmp_path)
+    assert awx.knows() == "the new image\n"
+    committed("the old image\n")
+    known: dict[str, str] = {}
+
+    def ends(node: str, job: Object) -> str:
+        if job["type"] == "job":
+            known[node] = awx.knows()
+        return WELL
+
+    assert awx.launch(ends) == WELL
+    assert known and set(known.values()) == {"the old image\n"}
+
+
+@pytest.mark.parametrize(
+    "key", sorted({one["workflow"] for one in DATA["awx_own_schedules"].values() if "workflow" in one})
+)
+def test_what_runs_by_itself_reads_in_no_image_that_nobody_has_said_to_read(
+    tmp_path: Path, committed: Callable[[str], None], key: str
+) -> None:
+    awx = Controller(key, tmp_path)
+    committed("an image for next week's roll-out\n")
+    assert awx.launch(lambda _node, _job: WELL) == WELL and awx.knows() == "the new image\n"
 
 
 @pytest.mark.parametrize("stands", ["kept", "retired", "never-seen"])
