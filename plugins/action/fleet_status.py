@@ -41,6 +41,7 @@ from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._door import Ve
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._heard import heard
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._history import evidence
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._leaves import redact_known
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._limit import names_nodes
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._one_ledger import WRONG_ONE, of_this_run
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._preflight_settings import demand_sound
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._served import look
@@ -108,12 +109,12 @@ class ActionModule(VerbAction):
         :raises ConfigError: where the run has to name its nodes and does not, as when a form's limit was emptied.
         """
         demanded = boolean(self.host_var(LIMIT_REQUIRED) or False, strict=False)
-        # Commas and blanks alone name no host, and limit nothing.
-        if demanded and not str(self._vars.get("ansible_limit") or "").strip(" ,:;\t\n"):
+        limit = str(self._vars.get("ansible_limit") or "")
+        if demanded and not names_nodes(limit):
             raise ConfigError(
-                f"this run has no limit, and is to have one ({LIMIT_REQUIRED}): it would be of all hosts",
-                wanted="a limit that names the nodes",
-                seen=f"{len(self._vars.get('ansible_play_hosts_all') or [])} hosts and no limit",
+                f"this run has no limit that names its nodes, and is to have one ({LIMIT_REQUIRED})",
+                wanted="a limit that names the nodes, and does not only leave some out",
+                seen=f"{len(self._vars.get('ansible_play_hosts_all') or [])} hosts and the limit {limit!r}",
                 do="launch it again with the nodes, or a group of them, in its limit",
             )
 

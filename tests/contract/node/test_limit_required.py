@@ -31,6 +31,28 @@ def test_without_a_limit_nothing_is_done(tmp_path: Path, name: str) -> None:
         assert nodes.scheduler("gpu001") == before and not nodes.events("gpu001", "hold")
 
 
+@pytest.mark.parametrize("name", ["drain", "evidence"])
+def test_a_limit_that_names_nobody_is_none(tmp_path: Path, name: str) -> None:
+    """To Ansible each of these is of all hosts, or of all but one, a neighbour among them that nobody meant."""
+    empty = tmp_path / "nodes.txt"
+    empty.write_text("\n", encoding="utf-8")
+    said = json.dumps({**DEMANDED, "evidence_folder": str(tmp_path)} if name == "evidence" else DEMANDED)
+    with in_service(tmp_path, 2) as nodes:
+        before = nodes.scheduler("gpu001"), nodes.scheduler("gpu002")
+        for limit in ("~", ",\u00a0", "\t", ":", "[", "!gpu001", "&all", "gpu001,~", f"@{empty}"):
+            told = nodes.book(name, "-e", said, f"--limit={limit}", ok=False)
+            assert "this run has no limit that names its nodes" in told, (limit, told)
+        assert (nodes.scheduler("gpu001"), nodes.scheduler("gpu002")) == before
+
+
+def test_who_says_all_means_all(tmp_path: Path) -> None:
+    """Also where somebody is left out."""
+    with in_service(tmp_path, 2) as nodes:
+        for limit in ("all,!gpu002", "*:!gpu002", "~gpu.*,!gpu002", "gpu001\t"):
+            nodes.book("drain", "-e", json.dumps(DEMANDED), f"--limit={limit}", ok=True)
+        assert nodes.states("gpu001") == ["draining", "drained"] and nodes.states("gpu002") == []
+
+
 def test_with_one_it_is_of_the_nodes_that_the_limit_names(tmp_path: Path) -> None:
     with in_service(tmp_path, 2) as nodes:
         nodes.book("drain", "-e", json.dumps(DEMANDED), "--limit", "gpu001", ok=True)
