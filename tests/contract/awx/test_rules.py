@@ -82,6 +82,12 @@ def test_what_a_workflow_runs_on_named_nodes_no_slice_takes_apart() -> None:
         assert not sliced or key == "look_around", (key, sliced)
 
 
+def test_what_is_of_named_nodes_needs_a_limit() -> None:
+    """One that was emptied is of the whole inventory."""
+    asked = {key: one.get("needs_limit") for key, one in DATA["awx_templates"].items() if "named nodes" in one["title"]}
+    assert asked == dict.fromkeys(("recycle_named", "day0_named", "look_named"), True)
+
+
 def test_what_the_projects_inventory_reads_is_what_the_credentials_give() -> None:
     given = {name for one in DATA["awx_credential_types"].values() for name in one["injectors"]["env"]}
     said = (PROJECT / "inventory/group_vars/all.yml").read_text(encoding="utf-8")

@@ -149,8 +149,8 @@ def test_an_image_goes_to_the_canaries_then_to_a_person_then_to_the_fleet(made: 
 NO_LIMIT = "NAME-THE-NODES"
 #: What would be an accident on a whole fleet.
 NEED_ONE = {
-    "job_templates": {"drain", "reimage", "burn_in", "maintenance", "recycle_named", "look_named"},
-    "workflow_job_templates": {"recycle", "maintenance_on", "maintenance_off"},
+    "job_templates": {"drain", "reimage", "burn_in", "maintenance", "day0_named", "recycle_named", "look_named"},
+    "workflow_job_templates": {"bring_up", "recycle", "maintenance_on", "maintenance_off"},
 }
 
 
@@ -181,6 +181,7 @@ def test_a_workflow_runs_where_its_limit_says_and_a_roll_out_begins_with_the_can
     for said in ({}, {"limit": ""}, {"limit": "all"}):
         assert launched(made, ROLLOUT, **said, **VERSION) == [(CANARY, "canary")]
     assert launched(made, "New rack", limit="r7") == [("GPU day 0 of named nodes", "r7"), ("GPU status", "r7")]
+    assert {limit for _name, limit in launched(made, "New rack")} == {NO_LIMIT}
     why = {"extra_vars": {"drain_why": "a fan"}}
     assert launched(made, "GPU recycle a node", **why) == [("GPU drain", NO_LIMIT)]
     wrote(made)
