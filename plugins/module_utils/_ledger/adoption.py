@@ -232,7 +232,7 @@ def _named_otherwise(seen: Seen) -> str:
     return (
         f"The machine calls itself {seen.own_name or 'nothing'}, and the scheduler's node is {theirs}{beside}:"
         " whether they are one is not proven. Correct gpufleet_scheduler_node or ansible_host; where the site has named"
-        " them so, give -e adopt_other_name=true, which is recorded"
+        " them so, limit a run to this node, and give -e adopt_other_name=true, which is recorded"
     )
 
 

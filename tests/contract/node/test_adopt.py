@@ -62,6 +62,18 @@ def test_j7_who_cannot_be_reached_is_not_adopted_and_told_why(strangers: Nodes) 
     assert strangers.states("gpu001") == [] and untouched(strangers)
 
 
+def test_another_name_is_said_of_one_node_and_not_of_its_neighbours(tmp_path: Path) -> None:
+    with in_service(tmp_path, 2) as nodes:
+        for part in tmp_path.glob("ledger.sqlite*"):
+            part.unlink()
+        for flags in ((), ("--check",)):
+            told = nodes.book("adopt", "-e", "adopt_other_name=true", *flags, ok=False)
+            assert "These are 2 hosts, and adopt_other_name is said of one machine" in told, told
+        assert not nodes.ledger.exists() and untouched(nodes), "nobody was asked for anything"
+        told = nodes.book("adopt", "-e", "adopt_other_name=true", "--limit", "gpu002", ok=False)
+        assert "These are" not in told and "Not adopted, and left as it is" in told, told
+
+
 def test_q5_check_mode_names_the_command_that_the_run_would_name(strangers: Nodes) -> None:
     """It records nothing: a node that was refused is told as refused all the same, and not as one for day 0."""
     told = strangers.book("adopt", "--check", ok=False)
