@@ -47,6 +47,7 @@ class ActionModule(VerbAction):
 
     def _in_worker(self, params: dict[str, Any]) -> dict[str, Any]:
         heard(self)
+        params = {**params, "path": os.path.expanduser(params["path"])}
         check_in_project(params["path"])
         servers = _read(params["path"], _stamp(params["path"]), json.dumps({name: params[name] for name in LIST}))
         if params["server"]:

@@ -9,7 +9,8 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import
 
 #: How a list is read.
 LIST = {
-    "path": {"type": "path", "required": True},
+    # No path: that has what its text names of the environment in it, which errors show, and a job's secrets are there.
+    "path": {"type": "str", "required": True},
     "delimiter": {"type": "str", "default": ""},
     "check_serials": {"type": "bool", "default": True},
     "password_lookup": {"type": "str", "default": "", "no_log": False},

@@ -33,8 +33,8 @@ notes:
   - It works on one list; call it with C(run_once), or on C(localhost).
 options:
   path:
-    description: The list, a file on the controller.
-    type: path
+    description: The list, a file on the controller. V(~) stands for the home, and C($NAME) for nothing but itself.
+    type: str
     required: true
   delimiter:
     description: The character between cells, for a tab also V(tab); by default found in the header.

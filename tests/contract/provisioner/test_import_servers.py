@@ -125,3 +125,15 @@ def test_in_the_container_of_a_job_the_project_is_called_as_it_is_there(
     monkeypatch.setenv("AWX_PRIVATE_DATA_DIR", "/tmp/awx_812_k3x9")
     said = " ".join(run.play(ok=False).split())
     assert "a file below /runner/project, " in said and "awx_812" not in said
+
+
+def test_a_path_tells_nothing_of_the_environment_in_which_it_is_read(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A job has its secrets there, and an error names the file that it is about."""
+    monkeypatch.setenv("HOME", str(run.folder))
+    run.list.write_text(LIST, encoding="utf-8")
+    assert "2 server(s), no mistake" in run.play(import_servers_path="~/delivery.csv")
+    for controller in ("", "812"):
+        monkeypatch.setenv("AWX_JOB_ID", controller)
+        for path in ("$IMPORT_TEST_PW", "${IMPORT_TEST_PW}", "~/$IMPORT_TEST_PW", "/runner/project/$IMPORT_TEST_PW"):
+            said = run.play(ok=False, import_servers_path=path)
+            assert path.replace("~", str(run.folder)) in "".join(said.split()), said
