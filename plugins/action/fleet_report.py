@@ -20,6 +20,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.places 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.report import REPORT, utc
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._dossier import Dossier, expiring, first
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._leaves import redact_known
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._limit import tell_strangers
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._report_page import rendered
 
 #: What the verb of the status is to do here, whatever else it has its defaults for.
@@ -42,6 +43,7 @@ class ActionModule(FleetStatus):
         return params
 
     def _in_worker(self, params: dict[str, Any]) -> dict[str, Any]:
+        tell_strangers(self._vars)
         now = time.time()
         if params["days"] < 1 or params["details"] < 0:
             raise ConfigError(

@@ -41,6 +41,7 @@ from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._certificate im
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._deployments import deployments
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._door import VerbAction, display
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._holds import Variable, holds
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._limit import tell_strangers
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._one_ledger import of_this_run
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._preflight import Batch
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._services import among
@@ -162,6 +163,7 @@ class ActionModule(VerbAction):
         return self._ledger
 
     def _in_worker(self, params: dict[str, Any]) -> dict[str, Any]:
+        tell_strangers(self._vars)
         alive = self._vars.get("ansible_play_hosts") or [self._host]
         hosts = known_hosts(params["hosts"], alive)
         unknown = [host for host in hosts if host not in self._vars["hostvars"]]

@@ -9,11 +9,16 @@ machine's swap, nor a reason its first word.
 
 from __future__ import annotations
 
-from ansible.plugins.action import ActionBase
 from ansible.utils.vars import load_extra_vars
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._limit import tell_strangers
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._preflight_settings import demand_heard
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._shipping import Shipping
 
 
-def heard(action: ActionBase) -> None:
-    """:raises ConfigError: naming what nobody reads."""
+def heard(action: Shipping) -> None:
+    """And whom the limit names that nobody is called is told.
+
+    :raises ConfigError: naming what nobody reads.
+    """
     demand_heard(load_extra_vars(action._loader))
+    tell_strangers(action._vars)

@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 import yaml
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import LIBRARIES
+from ansible_collections.gpufleet.baremetal.tests.contract.node.in_service import in_service
 from contract.docs.declared import artifact, environment
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -144,6 +145,19 @@ def test_the_builder_finds_each_library_that_a_plugin_imports_and_no_package_twi
     for platform in ("dpkg", "rpm"):
         there = {line.split()[0].rstrip("2") for line in packages if platform in line}
         assert {"gnupg", "openssh-client"} <= {name.rstrip("s") for name in there}, platform
+
+
+@pytest.mark.slow
+def test_a_limit_that_names_a_file_tells_who_launches_a_job_nothing_of_it(lists: Path, tmp_path: Path) -> None:
+    """One is the environment of the job, with what its credentials gave it."""
+    environ = tmp_path / "environ"
+    environ.write_bytes(b"HOME=/runner\0PGPASSWORD=hunter2-of-the-ledger\0")
+    told = json.loads((lists / "environment.json").read_text(encoding="utf-8"))
+    with in_service(tmp_path) as nodes:
+        nodes.settings.update({name: value for name, value in told.items() if name.startswith("ANSIBLE_")})
+        for limit, ok in ((f"gpu001,gpu0O2,@{environ}", True), (f"@{environ}", False)):
+            said = nodes.book("status", "--limit", limit, ok=ok)
+            assert "hunter2" not in said and ("the limit of this run names gpu0O2, and" in said) is ok, said
 
 
 @pytest.mark.slow

@@ -57,3 +57,22 @@ def test_with_one_it_is_of_the_nodes_that_the_limit_names(tmp_path: Path) -> Non
     with in_service(tmp_path, 2) as nodes:
         nodes.book("drain", "-e", json.dumps(DEMANDED), "--limit", "gpu001", ok=True)
         assert nodes.states("gpu001") == ["draining", "drained"] and nodes.states("gpu002") == []
+
+
+@pytest.mark.parametrize("name", ["status", "preflight", "report"])
+def test_a_slip_in_a_limit_is_told_where_ansible_is_to_be_silent_of_it_and_no_line_of_a_file_is(
+    tmp_path: Path, name: str
+) -> None:
+    """As in the execution environment: a file may be the environment of the job."""
+    secrets = tmp_path / "secrets"
+    secrets.write_text("PGPASSWORD=hunter2-of-the-ledger\n", encoding="utf-8")
+    with in_service(tmp_path, 2) as nodes:
+        nodes.settings["ANSIBLE_HOST_PATTERN_MISMATCH"] = "ignore"
+        said = ("-e", json.dumps({"report_page": str(tmp_path / "page.html")} if name == "report" else {}))
+        limit = f"gpu001,gpu0O2,rack9*,!~gpu1,gpu*[0],~gpu00.,all[0:1],!localhost,@{secrets}"
+        told = nodes.book(name, *said, f"--limit={limit}", ok=name != "preflight")
+        assert "the limit of this run names gpu0O2, rack9*, !~gpu1, and no host and no group is called so" in told, told
+        assert "hunter2" not in told and "gpu001" in told
+        nodes.settings["ANSIBLE_HOST_PATTERN_MISMATCH"] = "warning"
+        told = nodes.book(name, *said, "--limit", "gpu001,gpu0O2", ok=name != "preflight")
+        assert "pattern, ignoring: gpu0O2" in told and "the limit of this run" not in told, told
