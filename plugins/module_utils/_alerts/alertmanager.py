@@ -52,9 +52,9 @@ def _said(alert: Mapping[str, Any], labels: Sequence[str]) -> Said:
     )
 
 
-def silenced(labels: Mapping[str, Any]) -> bool:
-    """Does its own label keep back what its severity would have launched? Where no rule sets it, a series may have."""
-    return _what(labels) == NOTHING and _by_severity(labels) == RECYCLE
+def kept_back(labels: Mapping[str, Any]) -> bool:
+    """Does its own label keep back the recycle of its severity? A series may have set it, to any word."""
+    return _what(labels) != RECYCLE and _by_severity(labels) == RECYCLE
 
 
 def _what(labels: Mapping[str, Any]) -> str:

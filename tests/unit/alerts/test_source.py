@@ -221,20 +221,50 @@ def test_a_source_that_nobody_reads_ends_and_what_it_did_not_hand_on_may_be_said
     assert answers[1][0] == 200 and heard == HOSTS, "the first was handed on, and is not once more"
 
 
-@pytest.mark.parametrize(("severity", "level"), [("critical", "WARNING"), ("info", "INFO")])
+def answered(source: ModuleType, args: dict[str, Any], message: dict[str, Any]) -> dict[str, Any]:
+    """What Alertmanager is answered, by a source whose events are read."""
+
+    async def speak() -> dict[str, Any]:
+        queue: asyncio.Queue[Any] = asyncio.Queue(1)
+        running = asyncio.create_task(source.main(queue, args))
+        reading = asyncio.create_task(queue.get())
+        code, told = await spoken(args["port"], message, kind="alertmanager")
+        for task in (reading, running):
+            task.cancel()
+        assert code == 200
+        return told
+
+    return asyncio.run(speak())
+
+
+@pytest.mark.parametrize(
+    ("severity", "label", "level"),
+    [
+        ("critical", "none", "WARNING"),
+        ("critical", "x", "WARNING"),
+        ("critical", "Look ", "WARNING"),
+        ("warning", "x", "INFO"),
+        ("info", "none", "INFO"),
+    ],
+)
 def test_a_label_that_silences_what_was_a_recycle_is_told_loudly(
     source: ModuleType, ledger: Ledger, tmp_path: Path, port: int, caplog: pytest.LogCaptureFixture,
-    severity: str, level: str,
+    severity: str, label: str, level: str,
 ) -> None:  # fmt: skip
-    """A series of a node may have it, where no rule sets it."""
-    labels = {"alertname": "GpuXid", "severity": severity, "gpufleet": "none", "instance": "gpu001"}
-    message = {"alerts": [{"status": "firing", "labels": labels}]}
-
-    async def speak() -> None:
-        running = asyncio.create_task(source.main(asyncio.Queue(1), listening(ledger, tmp_path, port)))
-        assert (await spoken(port, message, kind="alertmanager"))[0] == 200
-        running.cancel()
-
+    """A series of a node may have it, where no rule sets it; what is no word for anything silences as well."""
+    labels = {"alertname": "GpuXid", "severity": severity, "gpufleet": label, "instance": "gpu001"}
     with caplog.at_level("INFO"):
-        asyncio.run(speak())
+        answered(source, listening(ledger, tmp_path, port), {"alerts": [{"status": "firing", "labels": labels}]})
     assert [one.levelname for one in caplog.records if "nothing is launched" in one.getMessage()] == [level]
+
+
+@pytest.mark.parametrize(("severity", "levels"), [("critical", ["WARNING"]), ("info", [])])
+def test_a_label_that_has_a_look_launched_where_a_recycle_was_due_is_told_loudly(
+    source: ModuleType, ledger: Ledger, served: None, tmp_path: Path, port: int, caplog: pytest.LogCaptureFixture,
+    severity: str, levels: list[str],
+) -> None:  # fmt: skip
+    labels = {"alertname": "GpuXid", "severity": severity, "gpufleet": "look", "instance": "gpu001"}
+    with caplog.at_level("INFO"):
+        told = answered(source, listening(ledger, tmp_path, port), {"alerts": [{"status": "firing", "labels": labels}]})
+    assert [(one["do"], one["refused"]) for one in told["answers"]] == [("look", "")]
+    assert [one.levelname for one in caplog.records if "GpuXid" in one.getMessage()] == levels

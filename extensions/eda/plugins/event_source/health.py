@@ -126,7 +126,7 @@ _COLLECTIONS = Path(os.path.abspath(__file__)).parents[7]
 if (_COLLECTIONS / "ansible_collections").is_dir() and str(_COLLECTIONS) not in sys.path:
     sys.path.append(str(_COLLECTIONS))
 
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._alerts.alertmanager import silenced
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._alerts.alertmanager import kept_back
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._alerts.dcgm import NAME as DCGM
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._alerts.desk import Desk, desk
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._alerts.said import RECYCLE
@@ -189,11 +189,7 @@ class Door:
         """Each is read, or none that is left stays written down as launched."""
         taken = [one for one in found if not one.refused]
         for one in found:
-            if one.refused:
-                # A monitor that does not repeat itself has nobody told but this log.
-                loud = one.said.do == RECYCLE or silenced(one.said.labels or {})
-                level = logging.WARNING if loud else logging.INFO
-                LOG.log(level, "%(source)s, %(node)s, %(cause)s: nothing is launched: %(refused)s", one.as_dict())
+            _told(one)
         try:
             async with self._turn:
                 await self._each_read(taken)
@@ -231,6 +227,16 @@ class Door:
             await loop.run_in_executor(self._thread, self._desk.give_back, self._asker, taken)
         except FleetError as exc:
             LOG.error("they stay written down as launched: %s", exc)
+
+
+def _told(one: Answer) -> None:
+    """A monitor that does not repeat itself has nobody told but this log."""
+    less = kept_back(one.said.labels or {})
+    if one.refused:
+        level = logging.WARNING if less or one.said.do == RECYCLE else logging.INFO
+        LOG.log(level, "%(source)s, %(node)s, %(cause)s: nothing is launched: %(refused)s", one.as_dict())
+    elif less:
+        LOG.warning("%(source)s, %(node)s, %(cause)s: critical, and no recycle by its label gpufleet", one.as_dict())
 
 
 def _admits(token: str, header: str) -> bool:
