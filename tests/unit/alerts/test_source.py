@@ -157,6 +157,20 @@ def test_who_shows_no_certificate_is_turned_away(source: ModuleType, ledger: Led
     asyncio.run(speak())
 
 
+@pytest.mark.parametrize("written", ["", f" {TOKEN}\nof the nodes\n"], ids=["one file", "one token"])
+@pytest.mark.parametrize("kinds", [[], ["nvsentinel", "dcgm"], ["dcgm"]], ids=str)
+def test_a_token_of_the_nodes_is_nobody_elses(
+    source: ModuleType, ledger: Ledger, tmp_path: Path, port: int, written: str, kinds: list[str]
+) -> None:
+    args = listening(ledger, tmp_path, port, kinds=kinds)
+    args["dcgm_token_path"] = args["token_path"]
+    if written:
+        args["dcgm_token_path"] = str(tmp_path / "dcgm.token")
+        (tmp_path / "dcgm.token").write_text(written, encoding="utf-8")
+    with pytest.raises(ConfigError, match="token_path and dcgm_token_path have one token"):
+        asyncio.run(asyncio.wait_for(source.main(asyncio.Queue(1), args), 5))
+
+
 HOSTS = ["gpu001", "gpu002", "gpu003"]
 DOWN = {"event": "down", "nodes": HOSTS}
 

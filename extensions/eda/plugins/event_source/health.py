@@ -51,6 +51,7 @@ options:
     description:
       - The same for DCGM's health watches alone, whose sender is on the GPU nodes. With it they are heard by no other
         token, and this one admits nobody else. Without it whoever is root on one node may speak for all monitors.
+      - What has the token of O(token_path) in it is refused.
     type: str
   certificate_path:
     description: The certificate to show, PEM, and those that signed it. Without it nothing is encrypted.
@@ -268,9 +269,18 @@ def _demand_one_kind(args: dict[str, Any]) -> None:
         )
 
 
-def _tokens(args: dict[str, Any]) -> dict[str, str]:
-    """Of the kinds that have one of their own."""
-    return {DCGM: _read(args["dcgm_token_path"])} if args.get("dcgm_token_path") else {}
+def _tokens(args: dict[str, Any], general: str) -> dict[str, str]:
+    """Of the kinds that have one of their own, which is none where all others have it as well."""
+    if not args.get("dcgm_token_path"):
+        return {}
+    own = _read(args["dcgm_token_path"])
+    if own == general:
+        raise ConfigError(
+            "token_path and dcgm_token_path have one token, by which root of a GPU node would speak for all monitors",
+            address=str(args["dcgm_token_path"]),
+            do="write another token into the file of dcgm_token_path",
+        )
+    return {DCGM: own}
 
 
 def _read(path: str) -> str:
@@ -303,7 +313,8 @@ def _look(at: Desk) -> None:
 
 async def main(queue: asyncio.Queue[Any], args: dict[str, Any]) -> None:
     at = desk(args, namesake)
-    door = Door(queue, at, _token(args), _tokens(args))
+    token = _token(args)
+    door = Door(queue, at, token, _tokens(args, token))
     _look(at)
     app = web.Application(client_max_size=_LARGEST)
     app.router.add_post("/{kind}", door.heard)
