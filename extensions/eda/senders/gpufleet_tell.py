@@ -7,7 +7,8 @@
   dcgmi health --check --json | python3 gpufleet_tell.py dcgm
 
 /etc/gpufleet/tell.conf has one setting a line, NAME=VALUE: URL (without the last part), TOKEN_PATH, and CA_PATH where
-the certificate is signed by a CA of the site's own; or the environment has them, as GPUFLEET_TELL_URL and so on.
+the certificate is signed by a CA of the site's own; CERTIFICATE_PATH and KEY_PATH (PEM) where the listener demands a
+certificate, as well as the token or instead of it. Or the environment has them, as GPUFLEET_TELL_URL and so on.
 Standard library only.
 """
 
@@ -23,6 +24,7 @@ import urllib.error
 import urllib.request
 
 CONFIG = "/etc/gpufleet/tell.conf"
+SETTINGS = ("URL", "TOKEN_PATH", "CA_PATH", "CERTIFICATE_PATH", "KEY_PATH")
 #: slurmctld ends a program of a trigger after 300 s; the last try may take 30 of them, scontrol 30 more.
 LAST_TRY, PAUSE = 230.0, 10.0
 
@@ -35,7 +37,7 @@ def settings() -> dict[str, str]:
             found = {name.strip(): value.strip() for name, _is, value in pairs if value}
     except FileNotFoundError:
         pass
-    for name in ("URL", "TOKEN_PATH", "CA_PATH"):
+    for name in SETTINGS:
         found[name] = os.environ.get(f"GPUFLEET_TELL_{name}", found.get(name, ""))
     return found
 
@@ -58,17 +60,35 @@ def message(words: list[str]) -> tuple[str, dict[str, object]]:
     sys.exit(__doc__)
 
 
+def said_by(using: dict[str, str]) -> dict[str, str]:
+    """The header of the token; a certificate may do without one."""
+    if not using["TOKEN_PATH"]:
+        return {}
+    with open(using["TOKEN_PATH"], encoding="utf-8") as source:
+        return {"Authorization": f"Bearer {source.readline().strip()}"}
+
+
+def shown(using: dict[str, str]) -> ssl.SSLContext:
+    """With the certificate, if there is one; its key may be in the same file."""
+    try:
+        context = ssl.create_default_context(cafile=using["CA_PATH"] or None)
+        if using["CERTIFICATE_PATH"]:
+            context.load_cert_chain(using["CERTIFICATE_PATH"], using["KEY_PATH"] or None)
+    except OSError as exc:
+        paths = " ".join(f"{name}={using[name]}" for name in ("CA_PATH", "CERTIFICATE_PATH", "KEY_PATH"))
+        sys.exit(f"gpufleet_tell: no TLS with {paths}: {exc}")
+    return context
+
+
 def main() -> None:
     kind, told = message(sys.argv[1:])
     using = settings()
-    if not using["URL"] or not using["TOKEN_PATH"]:
-        sys.exit(f"gpufleet_tell: {CONFIG} says neither URL nor TOKEN_PATH, or one of them not")
-    with open(using["TOKEN_PATH"], encoding="utf-8") as source:
-        token = source.readline().strip()
+    if not using["URL"] or not (using["TOKEN_PATH"] or using["CERTIFICATE_PATH"]):
+        sys.exit(f"gpufleet_tell: {CONFIG} says no URL, or neither TOKEN_PATH nor CERTIFICATE_PATH")
     url = f"{using['URL'].rstrip('/')}/{kind}"
-    headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
+    headers = {**said_by(using), "Content-Type": "application/json"}
     request = urllib.request.Request(url, json.dumps(told).encode(), headers)
-    context = ssl.create_default_context(cafile=using["CA_PATH"] or None)
+    context = shown(using)
     end = time.monotonic() + LAST_TRY
     while True:
         try:

@@ -18,9 +18,10 @@ PAGE, SENDER = "docs/how-to/react-to-alerts.md", "extensions/eda/senders/gpuflee
 
 
 def test_the_sender_is_told_each_of_its_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    [line] = [line for block in blocks(PAGE) for line in block.text.splitlines() if line.startswith("printf")]
+    lines = [line for block in blocks(PAGE) for line in block.text.splitlines() if line.startswith("printf")]
     written = tmp_path / "tell.conf"
-    subprocess.run(["sh", "-euc", line.replace("/etc/gpufleet/tell.conf", str(written))], check=True, timeout=30)
+    typed = "\n".join(lines).replace("/etc/gpufleet/tell.conf", str(written))
+    subprocess.run(["sh", "-euc", typed], check=True, timeout=30)
     monkeypatch.setenv("GPUFLEET_TELL_CONFIG", str(written))
     told = runpy.run_path(str(ROOT / SENDER))["settings"]()
     assert all(told.values()), told
