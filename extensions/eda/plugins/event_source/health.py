@@ -86,6 +86,8 @@ options:
     description:
       - Labels, each with its value, that an alert of Alertmanager has to have. What has another value, or none, is of
         another fleet. Where one Alertmanager has several, their nodes may be called alike.
+      - A series may have such a label as well, and Prometheus adds an external label only to an alert without it. See
+        to it that each Prometheus sets its own, as the page on alerts tells.
     type: dict
     default: {}
   again_after:
