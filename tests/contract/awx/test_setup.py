@@ -47,8 +47,7 @@ def made(awx: AwxServer) -> AwxServer:
     """After a first run, on a controller where people have made credentials of their own."""
     kind = awx.store.create("credential_types", {"name": "theirs", "kind": "cloud"})
     ours = awx.store.create("organizations", {"name": "Accelerators"})["id"]
-    its = {"name": "BMCs of Ulm", "credential_type": kind["id"], "organization": ours}
-    awx.store.create("credentials", its)
+    awx.store.create("credentials", {"name": "BMCs of Ulm", "credential_type": kind["id"], "organization": ours})
     done = setup(awx, "-vvv")
     assert changed(done) > 0 and wrote(awx)
     # The address of a webhook is as good as a password.
