@@ -45,6 +45,7 @@ requirements:
   - set as the callback for standard output (C(stdout_callback = gpufleet.baremetal.fleet_progress) in C(ansible.cfg))
 """
 
+import dataclasses
 import os
 import shutil
 import textwrap
@@ -124,6 +125,16 @@ def message_of(result: t.Mapping[str, t.Any]) -> str:
     marks = ("failed", "unreachable", "exception")
     failed = [str(item["msg"]) for item in items if any(item.get(mark) for mark in marks)]
     return "; ".join(failed) or str(result.get("msg") or result.get("reason") or "no message")
+
+
+def harmless_told(told: t.Any) -> t.Any:
+    """A task's warning or error with each text harmless: ansible-core has it as a record of texts and such records."""
+    if dataclasses.is_dataclass(told) and not isinstance(told, type):
+        parts = {one.name: harmless_told(getattr(told, one.name)) for one in dataclasses.fields(told)}
+        return dataclasses.replace(told, **parts)
+    if isinstance(told, tuple):
+        return tuple(map(harmless_told, told))
+    return harmless(told) if isinstance(told, str) else told
 
 
 class Stage:
@@ -302,11 +313,14 @@ class CallbackModule(CallbackBase):
             self.last_stage[host] = self.stage.name
 
     def show_warnings(self, result: CallbackTaskResult) -> None:
-        """An exception's own display, with its source lines, is for those who ask for more than its message."""
-        if self._display.verbosity:
-            self._handle_warnings_and_exception(result)
-        else:
-            self._handle_warnings(result.result)
+        """As Ansible shows them, which colours them itself. An exception's own display, with its source lines, is for
+        those who ask for more than its message."""
+        for warning in result.warnings:
+            self._display._warning(harmless_told(warning))
+        for deprecation in result.deprecations:
+            self._display._deprecated(harmless_told(deprecation))
+        if self._display.verbosity and result.exception:
+            self._display._error(harmless_told(result.exception), stderr=False)
 
     def v2_runner_on_ok(self, result: CallbackTaskResult) -> None:
         self.show_warnings(result)

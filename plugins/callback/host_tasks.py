@@ -37,6 +37,7 @@ import typing as t
 
 from ansible.plugins.callback import CallbackBase
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._private import write_for_people
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._text import harmless
 
 if t.TYPE_CHECKING:
     from ansible.executor.stats import AggregateStats
@@ -102,7 +103,7 @@ class CallbackModule(CallbackBase):
         if path:
             write_json(path, self.report())
         for name, count in sorted(self.hosts.items()):
-            self._display.v(f"host-tasks of {name}: {count.tasks} ({count.skipped} skipped)")
+            self._display.v(f"host-tasks of {harmless(name)}: {count.tasks} ({count.skipped} skipped)")
 
     def report(self) -> dict[str, t.Any]:
         return {

@@ -34,6 +34,39 @@ ROLE_TASKS = "- name: Say hello\n  ansible.builtin.debug: {msg: hello}\n"
 ROLE_SPEC = "argument_specs: {main: {short_description: x, options: {checked_x: {type: int, default: 1}}}}\n"
 
 
+#: Sets the title of a terminal's window, and clears it.
+TITLE, CLEAR = "\x1b]0;owned\x07", "\x1b[2J"
+#: What root of a node may have modules of ours answer, in each place that ansible-core shows by itself.
+ANSWERS = {
+    "fails": {
+        "failed": True,
+        "msg": f"message{TITLE}",
+        "warnings": [f"warning{TITLE}{CLEAR}"],
+        "deprecations": [{"msg": f"deprecated{CLEAR}", "version": f"9.9{CLEAR}", "collection_name": "a.b"}],
+        "exception": f"Traceback{CLEAR}",
+    },
+    "differs": {
+        "changed": True,
+        "diff": {"before": f"before{CLEAR}", "after": f"after{TITLE}", "before_header": f"header{CLEAR}"},
+    },
+}
+HOSTILE = """
+- hosts: all
+  gather_facts: false
+  vars: {ansible_connection: local}
+  tasks:
+    - name: Alone
+      fails:
+      ignore_errors: true
+    - name: Of items
+      fails:
+      loop: ["item\\e[2J"]
+      ignore_errors: true
+    - name: Another
+      differs:
+"""
+
+
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     """The finished run: its output, and the report of host-tasks."""
@@ -62,6 +95,39 @@ def run(tmp_path_factory):
 def test_a_failed_host_fails_the_run(run):
     done, _report = run
     assert done.returncode == 2, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("verbosity", [[], ["-v"]], ids=["quiet", "-v"])
+def test_s3_the_terminal_acts_on_nothing_that_a_module_answers(tmp_path, verbosity):
+    """Warnings and errors are shown by ansible-core's own display, which spells nothing out."""
+    (tmp_path / "library").mkdir()
+    for name, answer in ANSWERS.items():
+        module = tmp_path / "library" / name
+        module.write_text(f"#!/bin/sh\ncat <<'END'\n{json.dumps(answer)}\nEND\n", encoding="utf-8")
+        module.chmod(0o755)
+    (tmp_path / "play.yml").write_text(HOSTILE, encoding="utf-8")
+    (tmp_path / "hosts.yml").write_text('all: {hosts: {"gpu001\\e": {}}}\n', encoding="utf-8")
+    settings = {
+        "ANSIBLE_COLLECTIONS_PATH": str(COLLECTIONS),
+        "ANSIBLE_HOME": str(tmp_path / "home"),
+        "ANSIBLE_STDOUT_CALLBACK": "gpufleet.baremetal.fleet_progress",
+        "ANSIBLE_CALLBACKS_ENABLED": "gpufleet.baremetal.host_tasks",
+        "ANSIBLE_DEPRECATION_WARNINGS": "1",
+        "ANSIBLE_DISPLAY_TRACEBACK": "always",
+        "ANSIBLE_NOCOLOR": "1",
+        "LC_ALL": "C.UTF-8",
+    }
+    command = [str(Path(sys.executable).parent / "ansible-playbook"), "-i", "hosts.yml", "--diff", "play.yml"]
+    command += verbosity
+    done = subprocess.run(
+        command, cwd=tmp_path, env={**os.environ, **settings}, capture_output=True, text=True, timeout=600, check=False
+    )
+    shown = done.stdout + done.stderr
+    assert done.returncode == 0, shown
+    wanted = ["warning", "deprecated", "before", "after", "header", "gpu001"]
+    wanted += ["message", "Traceback", "host-tasks of gpu001"] if verbosity else []
+    assert [one for one in wanted if rf"{one}\x1b" not in shown] == []
+    assert not [char for char in shown if not char.isprintable() and char != "\n"], shown
 
 
 def test_four_host_tasks_each(run):

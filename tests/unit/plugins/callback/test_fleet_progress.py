@@ -9,6 +9,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import pytest
+from ansible.module_utils._internal._messages import ErrorSummary, Event, EventChain
 from ansible_collections.gpufleet.baremetal.plugins.callback import fleet_progress
 from ansible_collections.gpufleet.baremetal.plugins.callback.fleet_progress import (
     CallbackModule,
@@ -16,6 +17,7 @@ from ansible_collections.gpufleet.baremetal.plugins.callback.fleet_progress impo
     Waiting,
     cut,
     duration_text,
+    harmless_told,
     message_of,
     names_text,
     rate_text,
@@ -57,6 +59,8 @@ def result(name, task, changed=False, **values):
         task=task,
         result=values,
         warnings=[],
+        deprecations=[],
+        exception=None,
         is_changed=lambda: changed,
     )
 
@@ -344,7 +348,6 @@ HOSTILE = "\x1b[2J\x1b]0;owned\x07 \x9b31m \u202e ok\rfailed"
 def test_s3_the_terminal_acts_on_nothing_that_a_node_wrote(progress, verbosity, capfd):
     """In no message, no name, no difference and no line of a wait; the colours are the display's own."""
     progress._display.verbosity = verbosity
-    progress._handle_warnings_and_exception = lambda found: None
     task, debug = role_task(name=HOSTILE), role_task(action="ansible.builtin.debug")
     progress.v2_playbook_on_task_start(task, False)
     progress.v2_runner_on_ok(result(f"gpu001{HOSTILE}", task, changed=True, stdout=HOSTILE))
@@ -362,6 +365,18 @@ def test_s3_the_terminal_acts_on_nothing_that_a_node_wrote(progress, verbosity, 
     text = "\n".join(lines(progress))
     assert r"\x1b[2J" in text
     assert not [char for char in "\x1b\x07\x9b\u202e\r" if char in text]
+
+
+def test_s3_nor_on_a_cause_of_an_error_however_deep():
+    """tests/contract/test_callbacks.py has those that a module sends in a run."""
+    deep = Event(msg=HOSTILE, help_text=HOSTILE, formatted_source_context=HOSTILE, formatted_traceback=HOSTILE)
+    chain = EventChain(msg_reason=HOSTILE, traceback_reason=HOSTILE, event=deep)
+    told = harmless_told(ErrorSummary(event=Event(msg="fell\nover", chain=chain, events=(deep, deep))))
+    chained, deepest = told.event.chain, told.event.chain.event
+    assert told.event.msg == "fell\nover" and chained.follow and told.event.events == (deepest, deepest)
+    texts = [chained.msg_reason, chained.traceback_reason]
+    texts += [deepest.msg, deepest.help_text, deepest.formatted_source_context, deepest.formatted_traceback]
+    assert all(text.isprintable() and text.startswith(r"\x1b[2J") for text in texts), texts
 
 
 def test_s3_nor_on_the_name_of_what_is_waited_for(progress, monkeypatch):
