@@ -35,6 +35,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.gu
     writing,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.recorded import both, recorded
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.standing import demand_shown
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.told import record, seen
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import Wanted
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import MOVED, kind_of, make_token, says_just
@@ -116,7 +117,11 @@ def _stands(params: Params, here: moves.Place, there: moves.Place) -> bool:
 
 
 def _gone(driver: Driver, wanted: Wanted, params: Params, here: moves.Place, there: moves.Place) -> Result:
-    """Who deletes the record there after the node has left takes nothing back: what is not there boots nothing."""
+    """Who deletes the record there after the node has left takes nothing back: what is not there boots nothing.
+
+    :raises Refused: where it may be there, and at work.
+    """
+    demand_shown(driver, wanted)
     event = params.get("known_move") or {}
     origin, target = moves.ends(event)
     if not event or not moves.same(here, origin) or not moves.same(there, target):

@@ -20,6 +20,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.cells import BOOT, WAIT
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import ABSENT, Driver, NodeState
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.guard import found, writing
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.standing import demand_shown
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.told import record, seen
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import Wanted
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import (
@@ -143,16 +144,8 @@ def remedied(driver: Driver, node: NodeState, wanted: Wanted, ctx: Context) -> I
 
 
 def _unknown(driver: Driver, wanted: Wanted) -> Result:
-    """:raises Refused: where it may be there all the same, marked or not, which nobody can tell by this login."""
-    if driver.hidden:
-        raise Refused(
-            f"{driver.name} does not show this login the node {wanted.key}",
-            node=wanted.host,
-            address=driver.address,
-            wanted="a login that is shown the node, or all that there are",
-            seen=driver.hidden,
-            do="use such a login, or correct gpufleet_provisioner_id; nothing was changed",
-        )
+    """:raises Refused: where it may be there all the same, marked or not."""
+    demand_shown(driver, wanted)
     return _result(_ABSENT, _ABSENT, [])
 
 

@@ -9,7 +9,7 @@ Whatever is written there, the one that has deployed it knows nothing of it, and
 
 from __future__ import annotations
 
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import WrongMachine
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import Refused, WrongMachine
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import (
     DEPLOYED,
     Driver,
@@ -38,6 +38,22 @@ def demand_its_place(driver: Driver, node: NodeState | None, wanted: Wanted) -> 
         " this is the same one, called otherwise since, give force_reason, which is recorded: from then on the ledger"
         " knows it by this name; nothing was changed",
     )
+
+
+def demand_shown(driver: Driver, wanted: Wanted) -> None:
+    """Before one that was not found is taken for one that is not there.
+
+    :raises Refused: where it may be there all the same, which nobody can tell by this login.
+    """
+    if driver.hidden:
+        raise Refused(
+            f"{driver.name} does not show this login the node {wanted.key}",
+            node=wanted.host,
+            address=driver.address,
+            wanted="a login that is shown the node, or all that there are",
+            seen=driver.hidden,
+            do="use such a login, or correct gpufleet_provisioner_id; nothing was changed",
+        )
 
 
 def _is_it(node: NodeState, tells: str) -> bool:

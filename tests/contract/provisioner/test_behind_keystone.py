@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _away as away
+from ansible_collections.gpufleet.baremetal.plugins.module_utils import _moved as moves
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
     AuthFailed,
     EvidenceMissing,
@@ -141,6 +142,24 @@ def test_a_node_of_another_project_is_no_unknown_one(site: Any) -> None:
     with pytest.raises(NotOurs, match="the name .* is that of a node which is not shown"):
         lead(theirs, "enrolled")
     assert site.native(theirs["name"]) == "available"
+
+
+def test_a_node_that_a_login_is_not_shown_has_not_left(site: Any) -> None:
+    """It may be at work, and the one that it goes to would be let at it."""
+    theirs = site.available("stranger")
+    site.set_state(theirs["name"], "active", None)
+    there = {"provisioner": "maas", "provisioner_url": "http://maas:5240/MAAS"}
+    ends = {"from": moves.place_of(theirs), "to": moves.place_of(there)}
+    left = {"id": 1, "name": moves.LEFT, "run_id": "r0", "data": ends}
+    for check in (False, True):
+        with pytest.raises(Refused, match="does not show this login the node"):
+            lead(theirs, "left", check=check, moved_to=there, known_move=left, run_id="r1")
+    site.ask("PUT", f"/nodes/{theirs['name']}/states/provision", {"target": "deleted"})
+    site.until(theirs["name"], "available")
+    site.ask("DELETE", f"/nodes/{theirs['name']}")
+    ends["from"] = moves.place_of(site.of("system"))
+    [event] = lead({**theirs, **site.of("system")}, "left", moved_to=there, known_move=left, run_id="r1")["events"]
+    assert event["name"] == moves.LEFT and "no record" in event["data"]["boots"], "who is shown all knows"
 
 
 def test_a_node_whose_mac_is_that_of_one_of_another_project_is_not_entered_by_halves(site: Any) -> None:
