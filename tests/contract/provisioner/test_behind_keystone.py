@@ -18,6 +18,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils import _away as
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _moved as moves
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
     AuthFailed,
+    ConfigError,
     EvidenceMissing,
     NotOurs,
     Refused,
@@ -160,6 +161,20 @@ def test_a_node_that_a_login_is_not_shown_has_not_left(site: Any) -> None:
     ends["from"] = moves.place_of(site.of("system"))
     [event] = lead({**theirs, **site.of("system")}, "left", moved_to=there, known_move=left, run_id="r1")["events"]
     assert event["name"] == moves.LEFT and "no record" in event["data"]["boots"], "who is shown all knows"
+
+
+def test_a_machine_that_may_be_a_node_of_others_is_not_entered_without_its_boot_mac(site: Any) -> None:
+    """Ironic takes a second node with the same BMC, and would clean the machine under whoever has it."""
+    theirs, options = site.available("stranger")["name"], {**site.new(), **site.of("stranger")}
+    told = {"op": "add", "path": "/driver_info/redfish_address", "value": options["bmc_address"]}
+    site.ask("PATCH", f"/nodes/{theirs}", [told])
+    site.set_state(theirs, "active", None)
+    site.faults.forget()
+    for state, check in (("enrolled", True), ("enrolled", False), ("ready", False)):
+        with pytest.raises(ConfigError, match="without its boot MAC nothing tells whether this machine is a node"):
+            lead({**options, "boot_mac": "", "driver": {"driver": "redfish"}}, state, check=check)
+    assert site.faults.writes == []
+    assert lead({**options, "driver": {"driver": "redfish"}}, "enrolled")["changed"], "with a port that nobody has"
 
 
 def test_a_node_whose_mac_is_that_of_one_of_another_project_is_not_entered_by_halves(site: Any) -> None:

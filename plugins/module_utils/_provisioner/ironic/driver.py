@@ -26,7 +26,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ir
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ironic import templates as of_site
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ironic.find import IronicReader
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ironic.prerequisites import lacking
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ironic.whole import whole
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ironic.whole import demand_port, whole
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ironic.words import without_arguments
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.switching import OFF
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import Wanted
@@ -93,6 +93,7 @@ class IronicDriver(IronicReader):
     def _create(self, wanted: Wanted) -> tuple[NodeState, Changes]:
         if "driver" not in wanted.extras:
             require(wanted.bmc, "bmc_address", node=wanted.host)
+        demand_port(self.hidden, wanted, self.address)
         body: dict[str, Any] = {
             "name": wanted.name or wanted.key,
             **record.fields(wanted),

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
+    ConfigError,
     FleetError,
     NotOurs,
     Refused,
@@ -17,6 +18,23 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import NodeState
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ironic.api import IronicApi
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import Wanted
+
+
+def demand_port(hidden: str, wanted: Wanted, address: str) -> None:
+    """
+    :param hidden: why a node of this machine may be there that nobody is shown.
+    :raises ConfigError: where nothing would show that: Ironic takes a second node with the same BMC, and refuses a port
+        alone.
+    """
+    if hidden and not wanted.boot_mac:
+        raise ConfigError(
+            "without its boot MAC nothing tells whether this machine is a node of Ironic's already",
+            node=wanted.host,
+            address=address,
+            wanted="gpufleet_boot_mac, of which Ironic takes no second port, or a login that is shown all nodes",
+            seen=hidden,
+            do="set gpufleet_boot_mac; nothing was changed",
+        )
 
 
 @contextmanager
