@@ -68,6 +68,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Co
 ENROLLED, INSPECTING, READY, DEPLOYING = "enrolled", "inspecting", "ready", "deploying"
 DEPLOYED, RELEASING, CLEANING, FAILED = "deployed", "releasing", "cleaning", "failed"
 OTHER, ABSENT = "other", "absent"
+OF_RECORD = "of its record"  # a serial from there is our own word
 
 GOALS = names.GOALS  # of the step tables
 

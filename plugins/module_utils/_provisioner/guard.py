@@ -26,16 +26,21 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import names
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import (
     DEPLOYED,
+    OF_RECORD,
     Driver,
     Network,
     NodeState,
     mac,
 )
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contradictions import (
+    its_own,
+    other_cards,
+    other_serial,
+)
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.one_bmc import other_system, same_bmc
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.standing import demand_its_place
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.turn import turn
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import Wanted
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._serial import contradict, same_serial
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._stranger import AGAIN, not_adopted
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._swap import SWAPPED
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import (
@@ -168,18 +173,23 @@ def _deployed_anew(node: NodeState, wanted: Wanted) -> NotOurs:
 # -- which machine is it -------------------------------------------------------------------------------------------
 
 
-def right_machine(driver: Driver, node: NodeState, wanted: Wanted, *, ask: bool = True) -> tuple[str, ...]:
+def right_machine(
+    driver: Driver, node: NodeState, wanted: Wanted, *, ask: bool = True, ordered: bool = False
+) -> tuple[str, ...]:
     """Hold what the provisioner knows of the machine against what the inventory says of it.
 
     :param ask: also what takes further requests; without it, what the record at hand tells.
+    :param ordered: is whichever machine has a card of the record about to be given an image? Then no serial outvotes
+        them that is in the record by our own word.
     :return: in what they agree: ``serial``, ``boot_mac``.
     :raises WrongMachine: where one contradicts the other.
     """
     serials = driver.serials(node, ask=ask) if wanted.serial else {}
-    same = any(_its_own(serial, wanted) for serial in serials.values())
-    problem = _other_serial(serials, wanted)
+    ours = {OF_RECORD} if ordered else set()
+    same = any(its_own(serial, wanted) for source, serial in serials.items() if source not in ours)
+    problem = other_serial(serials, wanted)
     network = driver.network(node, ask=ask) if wanted.boot_mac and not problem else Network()
-    problem = problem or _other_cards(network, wanted, same)
+    problem = problem or other_cards(network, wanted, same)
     if problem:
         raise WrongMachine(
             "the provisioner's node is another machine",
@@ -192,6 +202,15 @@ def right_machine(driver: Driver, node: NodeState, wanted: Wanted, *, ask: bool 
         )
     found = (("serial", same), ("boot_mac", mac(wanted.boot_mac) in network.macs))
     return tuple(name for name, agrees in found if agrees)
+
+
+def demand_its_card(driver: Driver, step: str, node: NodeState, wanted: Wanted) -> None:
+    """Before the order to deploy. In check mode the record is not made right before it.
+
+    :raises WrongMachine: where another machine would take the image, by the card that the record has.
+    """
+    if driver.orders.get(step) == DEPLOYED and not driver.ctx.check_mode:
+        right_machine(driver, node, wanted, ordered=True)
 
 
 def agreed(driver: Driver, node: NodeState, wanted: Wanted) -> tuple[str, ...]:
@@ -230,26 +249,6 @@ def demand_known(driver: Driver, node: NodeState, wanted: Wanted) -> None:
         " you have seen that it is this machine, or give force_reason, which is recorded; nothing was changed",
         details={"provisioner_id": node.id},
     )
-
-
-def _other_serial(serials: Mapping[str, str], wanted: Wanted) -> str:
-    """Each source speaks for itself: what we once wrote into the record does not outvote what an inspection found."""
-    for source, serial in serials.items():
-        if contradict(serial, wanted.serial) and not _its_own(serial, wanted):
-            return f"serial {serial} ({source})"
-    return ""
-
-
-def _its_own(serial: str, wanted: Wanted) -> bool:
-    """Who swapped the board has said so to the ledger, and to no provisioner."""
-    return any(same_serial(serial, one) for one in (wanted.serial, *wanted.former_serials))
-
-
-def _other_cards(network: Network, wanted: Wanted, same: bool) -> str:
-    """None of the known cards is the boot card. A list that may lack cards is outvoted by a serial that agrees."""
-    if not network.macs or mac(wanted.boot_mac) in network.macs or (same and not network.complete):
-        return ""
-    return f"no card with MAC {mac(wanted.boot_mac)}, but {', '.join(sorted(network.macs))}"
 
 
 # -- which image is it ---------------------------------------------------------------------------------------------

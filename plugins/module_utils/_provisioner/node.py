@@ -34,6 +34,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.gu
     agreed,
     can,
     demand_deployable,
+    demand_its_card,
     found,
     not_ours,
     right_machine,
@@ -295,6 +296,7 @@ def _towards(driver: Driver, node: NodeState, goal: str, wanted: Wanted, ctx: Co
         step = step if now is node else _next(driver, now, goal, wanted)
         if step in NO_REQUEST:  # somebody else began it while we waited for our turn
             return now, step
+        demand_its_card(driver, step, now, wanted)
         with marks.remedied(driver, now, wanted, ctx) as now, ctx.ordering(driver.orders.get(step, "")):
             driver.start(step, now, wanted)
         ctx.begun = step

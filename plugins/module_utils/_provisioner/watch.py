@@ -37,6 +37,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.co
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.guard import (
     can,
     demand_deployable,
+    demand_its_card,
     demand_known,
     not_ours,
     right_machine,
@@ -249,6 +250,7 @@ class _Batch:
             self._close(wanted.host, False, _BOOT_IS_DUE, step=BOOT)
         elif step not in (WAIT, BOOT) and not self._ctx.check_mode and self._may_send(wanted.host, node, step):
             demand_known(self._driver, node, wanted)  # before the write
+            demand_its_card(self._driver, step, node, wanted)
             verified(self._driver, wanted, self._goal)
             self._deployable(wanted, node)
             self._due.setdefault(step, []).append((node, wanted))
@@ -369,8 +371,7 @@ class _Batch:
     # -- verdicts ----------------------------------------------------------------------------------------------
 
     def _close(self, host: str, ok: bool, reason: str, step: str = "", kind: str = "") -> None:
-        node = self._last.get(host)
-        boots = self._driver.owns_power
+        node, boots = self._last.get(host), self._driver.owns_power
         self.verdicts[host] = verdict(ok, time.monotonic() - self._began, node, reason, step, kind, boots)
         self._open.pop(host, None)
 
@@ -392,8 +393,7 @@ class _Batch:
             if self._ctx.check_mode:
                 self._close(host, True, "check mode: nothing was begun, so nothing was waited for")
                 continue
-            node = self._last.get(host)
-            unsent = self._unsent.get(host)
+            node, unsent = self._last.get(host), self._unsent.get(host)
             error = str(unsent) if unsent else node.last_error if node else ""
             still = f"still {node.native if node else 'unknown'} after {timeout:g} s"
             # A step that the service never took says nothing of the node.

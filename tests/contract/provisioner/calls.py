@@ -157,3 +157,24 @@ def moves_to_no_other_machine(site: Any, options: dict[str, Any]) -> None:
     assert site.faults.writes == [] and site.record(options["name"]) == before
     lead(options, "released")
     assert lead(other, "enrolled")["changed"], "without an order it is a record and no more"
+
+
+def is_ordered_for_no_other_machine(site: Any, correct: Callable[[str, str], Any]) -> None:
+    """At rest as well: whatever machine has the card of the record would take the image, and the row names another one.
+
+    :param correct: what a person has seen, and enters there: the card of this name.
+    """
+    options = {**ready(site), "image": site.image(), "deploy_id": "d-1"}
+    other = {**options, "boot_mac": "52:54:ff:fd" + options["boot_mac"][11:]}
+    assert lead(other, "deployed", check=True)["changed"], "the record may be made right before it"
+    with pytest.raises(WrongMachine, match="another machine") as told:
+        lead(other, "deployed")
+    assert "correct the record there" in told.value.do
+    watched = watch_all(site, "deployed", other)["verdicts"][other["name"]]
+    assert watched["kind"] == WrongMachine.kind and not watched["ok"], watched
+    assert site.faults.writes == []
+    correct(options["name"], other["boot_mac"])
+    with pytest.raises(WrongMachine, match="another machine"):
+        lead(options, "deployed")
+    assert site.faults.writes == []
+    assert lead(other, "deployed")["changed"]

@@ -81,6 +81,14 @@ def test_a_list_is_enrolled_through_the_verb_that_enrols_or_not_at_all(run: Run)
     assert "changed=0" in again and "changed=1" not in again
 
 
+def test_the_mac_of_replaced_hardware_comes_into_the_record_of_a_node_at_rest(run: Run) -> None:
+    run.list.write_text(LIST, encoding="utf-8")
+    run.play(import_servers="enrol")
+    run.list.write_text(LIST.replace("5254.0077.0001", "5254.0077.0009"), encoding="utf-8")
+    run.play(import_servers="enrol")
+    assert run.site.record("new1")["network devices"]["default"]["hwaddr"] == "52:54:00:77:00:09"
+
+
 def test_without_a_word_it_only_reports_and_a_limit_is_no_list(run: Run) -> None:
     run.list.write_text(LIST.replace("new1", "new3"), encoding="utf-8")
     assert "2 server(s), no mistake" in run.play() and "new3" not in run.nodes()

@@ -20,7 +20,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     Refused,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ironic import api as ironic_api
-from calls import Killed, Line, await_all, deployed, lead, ready
+from calls import Killed, Line, await_all, deployed, is_ordered_for_no_other_machine, lead, ready
 from ironic_server import PASSWORD, USER
 from openstack.config import loader
 
@@ -309,3 +309,11 @@ def test_a_cloud_in_place_of_a_url(ironic: Any, tmp_path: Any, monkeypatch: pyte
     assert not lead(options, "enrolled")["changed"]
     with pytest.raises(AuthFailed):
         lead({**options, "provisioner_cloud": "bad"}, "enrolled")
+
+
+def test_a_node_at_rest_is_ordered_for_no_other_machine(ironic: Any) -> None:
+    """What an inspection found is no word of ours, and not every card has a port."""
+    is_ordered_for_no_other_machine(ironic, ironic.other_card)
+    options = {**ready(ironic), "image": ironic.image()}
+    ironic.other_serial(options["name"], options["serial"])
+    assert lead({**options, "boot_mac": "52:54:ff:fd" + options["boot_mac"][11:]}, "deployed")["changed"]

@@ -12,7 +12,15 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import Changed, NotOurs, Refused, WrongMachine
-from calls import Line, deployed, lead, moves_to_no_other_machine, ready, watch_all
+from calls import (
+    Line,
+    deployed,
+    is_ordered_for_no_other_machine,
+    lead,
+    moves_to_no_other_machine,
+    ready,
+    watch_all,
+)
 
 
 @pytest.fixture
@@ -80,6 +88,10 @@ def ordered(site: Any) -> dict[str, Any]:
 def test_an_order_that_stands_moves_to_no_other_machine(site: Any, stands: Callable[[Any], Any]) -> None:
     """The serial of the record is our own word."""
     moves_to_no_other_machine(site, stands(site))
+
+
+def test_a_node_at_rest_is_ordered_for_no_other_machine(site: Any) -> None:
+    is_ordered_for_no_other_machine(site, site.other_card)
 
 
 def before_write(site: Any, nth: int, do: Callable[[], None], *, path: str = "") -> None:

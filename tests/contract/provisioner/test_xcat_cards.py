@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +14,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.registry import connected
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import of_task
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
-from calls import Killed, Line, deployed, lead, moves_to_no_other_machine, ready
+from calls import Killed, Line, deployed, is_ordered_for_no_other_machine, lead, moves_to_no_other_machine, ready
 
 
 def test_a_batch_of_new_nodes_asks_for_all_cards_once(xcat_site: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,3 +106,17 @@ def ordered(site: Any) -> dict[str, Any]:
 def test_an_order_that_stands_moves_to_no_other_machine(xcat_site: Any, stands: Callable[[Any], Any]) -> None:
     """The serial of the record is our own word."""
     moves_to_no_other_machine(xcat_site, stands(xcat_site))
+
+
+def test_a_node_at_rest_is_ordered_for_no_other_machine(xcat_site: Any) -> None:
+    site = xcat_site
+
+    def correct(name: str, card: str) -> None:
+        subprocess.run(
+            [f"{site.connection()['provisioner_url']}/bin/chdef", "-t", "node", name, f"mac={card}"],
+            check=True,
+            capture_output=True,
+        )
+        site.faults.forget()
+
+    is_ordered_for_no_other_machine(site, correct)

@@ -23,6 +23,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.bc
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.bcm.record import Record
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import (
     ABSENT,
+    OF_RECORD,
     OTHER,
     Driver,
     Found,
@@ -118,7 +119,7 @@ class BcmReader(Driver):
 
     def serials(self, node: NodeState, *, ask: bool) -> Mapping[str, str]:
         told = record.words(node.raw).serial
-        return {"of its record": told} if told else {}
+        return {OF_RECORD: told} if told else {}
 
     def network(self, node: NodeState, *, ask: bool) -> Network:
         """The card that it boots by. A machine has others, and BCM installs whichever has this one: that it agrees in

@@ -20,6 +20,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._hardware import Hardware
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import many
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import (
+    OF_RECORD,
     OTHER,
     Driver,
     Found,
@@ -140,7 +141,7 @@ class IronicReader(Driver):
         return ports[0] if ports else None
 
     def serials(self, node: NodeState, *, ask: bool) -> Mapping[str, str]:
-        told = {"of its record": str((node.raw.get("extra") or {}).get(record.EXTRA_SERIAL) or "")}
+        told = {OF_RECORD: str((node.raw.get("extra") or {}).get(record.EXTRA_SERIAL) or "")}
         if ask:
             vendor = self._inspected(node, self.api.shown).get("system_vendor") or {}
             told["found by its inspection"] = str(vendor.get("serial_number") or "")

@@ -18,6 +18,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, FleetError, WrongMachine
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import many
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import (
+    OF_RECORD,
     READY,
     Changes,
     Driver,
@@ -106,7 +107,7 @@ class PxeDriver(Driver):
 
     def serials(self, node: NodeState, *, ask: bool) -> Mapping[str, str]:
         told = str(node.raw.get("serial") or "")
-        return {"of its record": told} if told else {}
+        return {OF_RECORD: told} if told else {}
 
     def network(self, node: NodeState, *, ask: bool) -> Network:
         """The card that it boots by. The machine has others, but by this one alone does an order reach it: the serial,

@@ -17,13 +17,10 @@ from typing import Any, cast
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _deployment as deployment
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import require
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
-    FleetError,
-    Refused,
-    WrongMachine,
-)
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import FleetError, Refused, WrongMachine
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import many, stored
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import (
+    OF_RECORD,
     Changes,
     Driver,
     Found,
@@ -178,7 +175,7 @@ class WarewulfDriver(Driver):
 
     def serials(self, node: NodeState, *, ask: bool) -> Mapping[str, str]:
         told = record.serial(node.raw["node"]) if node.raw else ""
-        return {"of its record": told} if told else {}
+        return {OF_RECORD: told} if told else {}
 
     def network(self, node: NodeState, *, ask: bool) -> Network:
         """Those that somebody has entered; the machine may have more. Whatever machine boots by one of them takes the

@@ -18,6 +18,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import many, ways
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import (
     ABSENT,
+    OF_RECORD,
     OTHER,
     Driver,
     Found,
@@ -125,7 +126,7 @@ class XcatReader(Driver):
 
     def serials(self, node: NodeState, *, ask: bool) -> Mapping[str, str]:
         told = node.raw.get("serial", "")
-        return {"of its record": told} if told else {}
+        return {OF_RECORD: told} if told else {}
 
     def network(self, node: NodeState, *, ask: bool) -> Network:
         """The cards that it boots by: a machine has others. While an order or a deployment stands it is another machine
