@@ -12,6 +12,7 @@ import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
     BadAnswer,
     Changed,
+    EvidenceMissing,
     NotOurs,
     Refused,
     WrongMachine,
@@ -285,6 +286,21 @@ def test_an_order_that_stands_moves_to_no_other_card(site: Any) -> None:
         with pytest.raises(WrongMachine, match="another machine"):
             lead(other, state)
     assert site.faults.writes == [] and site.record(options["name"])["mac"] == options["boot_mac"].upper()
+
+
+def test_a_card_comes_into_a_record_with_a_permit_alone(site: Any) -> None:
+    """Its installer installs whatever boots by it, in whatever mode: nobody knows what runs there."""
+    options, line = site.new(), Line()
+    with pytest.raises(EvidenceMissing):
+        lead(options, "enrolled", line=Line(refuse=(options["name"],)))
+    assert options["name"] not in site.head.nodes and site.faults.writes == []
+    lead(options, "enrolled", line=line)
+    site.record(options["name"])["mac"] = "00:00:00:00:00:00"
+    lead(options, "enrolled", line=line)
+    lead(
+        {**options, "serial": "S-of-the-new-board", "known_former_serials": [options["serial"]]}, "enrolled", line=line
+    )
+    assert [hard for _what, hard, _hosts in line.writes] == [True, True, False]
 
 
 #: What somebody else may do to a node behind our back, by what tells it.

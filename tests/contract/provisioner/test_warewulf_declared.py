@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -12,6 +13,7 @@ import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
     Changed,
     ConfigError,
+    EvidenceMissing,
     Refused,
     WrongMachine,
 )
@@ -19,7 +21,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.re
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import of_task
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.warewulf import tables
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
-from calls import Line, deployed, lead
+from calls import Line, deployed, lead, ready
 
 WIPES = {
     "wipe_table": {"disks": {"/dev/nvme0n1": {"wipe_table": True}}},
@@ -65,14 +67,63 @@ def test_nor_does_one_that_boots_anew_lose_disks_without_a_permit(site: Any, ask
 def test_nor_does_one_that_boots_the_image_of_its_profile(site: Any) -> None:
     options = {**site.new(), "image": site.image()}
     lead(options, "ready")
-    site.server.conf.change("default", lambda one: one.update({"image name": "gold-1"}), "nodeprofiles")
     line = Line()
-    try:
+    with default_profile(site, **IMAGE):
         told = lead({**options, "driver": WIPES["wipe_table"]}, "enrolled", line=line)
-    finally:
-        site.server.conf.change("default", lambda one: one.pop("image name"), "nodeprofiles")
     assert told["provision_state"] == tables.OF_PROFILE
     assert [hard for _what, hard, _hosts in line.writes] == [True]
+
+
+@contextlib.contextmanager
+def default_profile(site: Any, **said: Any) -> Iterator[None]:
+    """Somebody has all nodes without an image of their own boot this one, or lose this of their disks."""
+    site.server.conf.change("default", lambda one: one.update(said), "nodeprofiles")
+    try:
+        yield
+    finally:
+        site.server.conf.change("default", lambda one: [one.pop(key) for key in said], "nodeprofiles")
+
+
+IMAGE = {"image name": "gold-1"}
+
+
+@pytest.mark.parametrize("said", [IMAGE, WIPES["wipe_table"], {}], ids=["image", "wipes", "nothing"])
+def test_a_machine_comes_to_what_images_or_wipes_it_with_a_permit_alone(site: Any, said: dict[str, Any]) -> None:
+    """Nobody knows what runs on the machine whose card comes into a record, nor who boots it next."""
+    options, other = site.new(), site.new()
+    site.server.conf.change("bare", lambda one: one.update(comment="of nothing"), "nodeprofiles")
+    lead({**other, "driver": {"profiles": ["bare"]}}, "enrolled")
+    with default_profile(site, **said):
+        line = Line(refuse=(options["name"],) if said else ())
+        with pytest.raises(EvidenceMissing) if said else contextlib.nullcontext():
+            lead(options, "enrolled", line=line)
+        assert (options["name"] in site.server.conf.load()["nodes"]) is (not said)
+        line = Line()
+        lead(options, "enrolled", line=line)
+        lead(other, "enrolled", line=line, driver={"profiles": ["default"]})
+    made, moved = (hard for _what, hard, _hosts in line.writes) if said else (False, line.writes[-1][1])
+    assert made is moved is bool(said), line.writes
+
+
+def test_a_record_that_wipes_comes_to_another_card_with_a_permit_alone(site: Any) -> None:
+    options, line = site.new(), Line()
+    lead({**options, "driver": WIPES["wipe_table"]}, "enrolled", line=line)
+    card = "52:54:ff:fd" + options["boot_mac"][11:]
+    lead({**options, "boot_mac": card}, "enrolled", line=line)
+    site.server.conf.change(options["name"], lambda one: one.pop("disks"))
+    lead(options, "enrolled", line=line)
+    assert [hard for _what, hard, _hosts in line.writes] == [True, True, False]
+
+
+def test_an_image_of_profiles_moves_to_no_other_machine(site: Any) -> None:
+    options = ready(site)
+    with default_profile(site, **IMAGE):
+        site.faults.forget()
+        for state in ("enrolled", "ready"):
+            with pytest.raises(WrongMachine, match="another machine"):
+                lead({**options, "boot_mac": "52:54:ff:fd" + options["boot_mac"][11:]}, state)
+        assert site.faults.writes == []
+    assert lead({**options, "boot_mac": "52:54:ff:fd" + options["boot_mac"][11:]}, "enrolled")["changed"]
 
 
 @pytest.mark.parametrize("what", WIPES)

@@ -70,7 +70,11 @@ class BcmDriver(BcmReader):
             return node, Changes()
         if "mac" in after:
             self._card_is_free(wanted, self.cmsh.cards())
-        self._change(wanted, node, lambda now, _wanted: record.fields(wanted, now.raw, left), " ".join(after))
+        # Its installer installs whatever boots by that card, where the disk is not as it left it.
+        hard = "mac" in after
+        self._change(
+            wanted, node, lambda now, _wanted: record.fields(wanted, now.raw, left), " ".join(after), hard=hard
+        )
         before = {key: node.raw.get(key, "") for key in after}
         return (node if self.ctx.check_mode else self.reread(node, wanted)), Changes(before, after)
 
@@ -83,7 +87,7 @@ class BcmDriver(BcmReader):
         state = NodeState(id="", name=name, native=tables.DEFINED, state=READY)
         changes = Changes({}, {**after, **{key: extras[key] for key in ("ip", "interface") if extras.get(key)}})
         sets = [f"set {key} {record.quoted(value, key, name)}" for key, value in after.items()]
-        if not self.ctx.may_write(f"{add} {' '.join(after)}", nodes=(wanted.host,)):
+        if not self.ctx.may_write(f"{add} {' '.join(after)}", destructive=True, nodes=(wanted.host,)):
             return state, changes
         self._card_is_free(wanted, self.cmsh.cards())
         answer = self.cmsh.run("device", add, *sets, "commit")
@@ -109,9 +113,9 @@ class BcmDriver(BcmReader):
     def lift(self, node: NodeState, wanted: Wanted) -> None:
         self._change(wanted, node, lambda now, _wanted: {record.WORDS: record.said(now.raw, hold="")}, "no hold")
 
-    def _change(self, wanted: Wanted, node: NodeState, make: Make, what: str) -> None:
+    def _change(self, wanted: Wanted, node: NodeState, make: Make, what: str, *, hard: bool = False) -> None:
         """One node's record as it stands once leave was given: people write there as well."""
-        if self.ctx.may_write(f"set {node.id} {what}", nodes=(wanted.host,)):
+        if self.ctx.may_write(f"set {node.id} {what}", destructive=hard, nodes=(wanted.host,)):
             for why in self._sent(make, [(node, wanted)]).values():
                 raise why.located(node=wanted.host)
 

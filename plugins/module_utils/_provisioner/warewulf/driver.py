@@ -179,10 +179,10 @@ class WarewulfDriver(Driver):
 
     def network(self, node: NodeState, *, ask: bool) -> Network:
         """Those that somebody has entered; the machine may have more. Whatever machine boots by one of them takes the
-        node's image: the serial, which is in the record because we wrote it there, does not outvote them then."""
+        image of the node, or of its profiles: the serial, which is in the record because we wrote it there, does not
+        outvote them then."""
         known = node.raw["node"] if node.raw else {}
-        own = bool(record.image_of(known)) and node.native != tables.OF_PROFILE
-        return Network(record.macs(known), record.addresses(known), complete=own)
+        return Network(record.macs(known), record.addresses(known), complete=bool(record.image_of(known)))
 
     def bmc(self, node: NodeState) -> tuple[str, str]:
         ipmi = (node.raw["node"] if node.raw else {}).get("ipmi")

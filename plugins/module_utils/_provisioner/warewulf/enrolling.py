@@ -31,6 +31,7 @@ Enrolled = tuple[NodeState, Changes]
 #: Fields of a record that services are told.
 _MADE_FROM = frozenset({"hwaddr", "ipaddr"})
 _OF_BMC = frozenset({("ipmi", "ipaddr"), ("ipmi", "port")})
+_OF_PROFILES = (tables.NO_IMAGE, tables.OF_PROFILE)
 _RESTART = "a restart of the service since"
 
 
@@ -64,15 +65,30 @@ class Enrolling:
             own = record.with_fields(record.outdated(own, node.native), after, wanted, device)
             return fields.written(record.with_tags(own, self._due(wanted) if _MADE_FROM & set(after) else {}), more)
 
-        # The machine loses its disks with its next boot, whoever boots it. What it asked the server for last does not
-        # tell that it is in no service: it may boot anew, be refused a part and run on, or have its profile's image.
-        hard = fields.wipes(more) or self._comes_to_wipe(after)
+        hard = self._hits(known, after, more, follows=node.native in _OF_PROFILES)
         if not self._writes.change(wanted, node, wish, " ".join(told.after), hard=hard):
             return node, told
         return self._driver.reread(node, wanted), told
 
-    def _comes_to_wipe(self, after: Record) -> bool:
-        return "profiles" in after and bool(fields.wiping(after["profiles"], self._api.profiles()))
+    def _hits(self, known: Record, after: Record, more: fields.Fields, *, follows: bool) -> bool:
+        """Does a machine that may be at work lose its disks, or what it runs, with its next boot, whoever boots it?
+
+        What it asked the server for last does not tell that it is in no service: it may boot anew, be refused a part
+        and run on, or have its profile's image. Of one whose card comes into a record nobody knows what it runs.
+
+        :param follows: has it the image of its profiles, and none of its own?
+        """
+        if fields.wipes(more):
+            return True
+        if not {"hwaddr", "profiles"} & set(after):
+            return False
+        names, profiles = after.get("profiles", known.get("profiles")), self._api.profiles()
+        if fields.wiping(names, profiles):
+            return True
+        image, comes = record.image_of(known), record.inherited({"profiles": names}, profiles)
+        if "hwaddr" in after:
+            return bool(image or comes) or fields.wipes({(): known})
+        return follows and comes not in ("", image)
 
     def _of_site(self, wanted: Wanted, name: str) -> tuple[fields.Fields, fields.Fields]:
         if not fields.KNOWN & set(wanted.extras):
@@ -89,7 +105,7 @@ class Enrolling:
         saying = f"hwaddr={mac(wanted.boot_mac)}"
         changes = Changes({}, {**told, **fields.shown(more)})
         state = NodeState(id="", name=name, native=tables.NO_IMAGE, state=READY)
-        if not self._writes.create(wanted, name, new, saying):
+        if not self._writes.create(wanted, name, new, saying, hard=self._hits({}, told, more, follows=True)):
             return state, changes
         return self._driver.find(wanted) or state, changes
 

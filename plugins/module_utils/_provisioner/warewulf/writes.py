@@ -30,9 +30,10 @@ class Writes:
     def __init__(self, api: WarewulfApi) -> None:
         self._api = api
 
-    def create(self, wanted: Wanted, name: str, new: Record, saying: str) -> bool:
+    def create(self, wanted: Wanted, name: str, new: Record, saying: str, *, hard: bool) -> bool:
         """A record where there is none; False in check mode."""
-        if not self._api.write("PUT", path_of(name), {"node": new}, saying=saying, host=wanted.host, new=True):
+        path, body = path_of(name), {"node": new}
+        if not self._api.write("PUT", path, body, saying=saying, host=wanted.host, destructive=hard, new=True):
             return False
         self._proven(wanted, name, {}, new)
         return True
