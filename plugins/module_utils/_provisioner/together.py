@@ -7,7 +7,8 @@ For drivers that ask by commands, whose login is that of the machine on which th
 own, and nothing but the address tells two provisioners apart. Who has the turn asks alone: all others wait for it.
 
 What is in one host's way is its own. Whoever asked first lends the others its driver, and with it its lease: one that
-was lost is nobody else's. And where what is told of all cannot be read, each is asked for alone.
+was lost is nobody else's, and no outage of its ledger is. And where what is told of all cannot be read, each is asked
+for alone.
 """
 
 from __future__ import annotations
@@ -80,9 +81,9 @@ def _asked(driver: Driver, what: str, about: Any, serve: _Serve, *, apart: bool 
         others = len(asked) - 1
         try:
             return _here(serve, asked)
-        except _OWN as exc:  # of the first one, whose driver this is
-            return [exc, *[_ANEW] * others]
-        except _CONCERN_ALL:
+        except (*_OWN, *_CONCERN_ALL) as exc:
+            if _is_own(exc):  # of the first one, whose driver this is
+                return [exc, *[_ANEW] * others]
             raise
         except Exception:  # what a stranger wrote may break whatever reads it
             if not (apart and others):
@@ -96,6 +97,11 @@ def _asked(driver: Driver, what: str, about: Any, serve: _Serve, *, apart: bool 
         return answer
     with peers.one((*key, _ALONE), lambda: threading.Semaphore(_ALONE_AT_ONCE)):
         return _here(serve, [about])[0]
+
+
+def _is_own(exc: Exception) -> bool:
+    """Or it was its ledger, which it asked beside, that did not answer."""
+    return isinstance(exc, _OWN) or (isinstance(exc, Unreachable) and not exc.of_peer)
 
 
 def _here(serve: _Serve, asked: Sequence[Any]) -> Sequence[Any]:

@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import Refused, Unreachable
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import together
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._together import Peers, Rounds, copied
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, Lifeline, asked_beside
 
 
 class Peer:
@@ -137,3 +140,40 @@ def test_what_takes_long_to_make_keeps_nobody_from_other_things() -> None:
     other.join(10)
     thread.join(30)
     assert told == [True, "made"] and peers.one("a", lambda: "anew") == "made"
+
+
+class LedgerAway(Lifeline):
+    @asked_beside()
+    def beat(self) -> None:
+        raise Unreachable("the ledger is away")
+
+
+@pytest.mark.parametrize("away", ["ledger", "peer"])
+def test_the_ledger_of_whoever_asks_for_all_is_nobody_elses(away: str) -> None:
+    peers, told, first = Peers(), {}, threading.Lock()
+    peers.rounds = Rounds(quiet=60.0)
+
+    def work(which: int) -> None:
+        line = LedgerAway() if first.acquire(blocking=False) and away == "ledger" else None
+        driver: Any = SimpleNamespace(name="x", address="y", kept_open=(), ctx=Context(peers=peers, lifeline=line))
+
+        def read(names: Mapping[str, None]) -> Mapping[str, int]:
+            if away == "peer":
+                raise Unreachable("it is away")
+            driver.ctx.wait(lambda: True, bool, timeout=1, interval=1, wanted="an answer")
+            return {name: len(names) for name in names}
+
+        if line is None:
+            time.sleep(0.5)  # the other one is the first to ask
+        try:
+            told[which] = together.of_each(driver, "nodes", {f"n{which}": None}, read)
+        except Unreachable as exc:
+            told[which] = exc.what
+
+    at_work(peers.rounds, 4, work)
+    whole = [one for one in told.values() if isinstance(one, dict)]
+    lost = [one for one in told.values() if isinstance(one, str)]
+    if away == "peer":
+        assert lost == ["it is away"] * 4
+    else:
+        assert lost == ["the ledger is away"] and all(list(one.values()) == [3] for one in whole) and len(whole) == 3
