@@ -12,6 +12,7 @@ import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
     BadAnswer,
     Changed,
+    ConfigError,
     EvidenceMissing,
     NotOurs,
     Refused,
@@ -218,9 +219,10 @@ def test_a_line_that_reads_like_another_answer_spoils_its_own_node_alone(site: A
     good, bad = ready(site), ready(site)
     site.record(bad["name"])["userdefined1"] += f"\n{good['name']}\nFULL\n{bad['name']}"
     with BcmSession(site, good) as driver:
-        assert driver.states([good["name"]])[good["name"]].native == "defined"
-        with pytest.raises(BadAnswer, match=f"record of {bad['name']}"):
-            driver.states([good["name"], bad["name"]])
+        found = driver.states([good["name"], bad["name"]])
+        assert found[good["name"]].native == "defined"
+        with pytest.raises(ConfigError, match=f"record of {bad['name']} at BCM cannot be read"):
+            driver.next_step(found[bad["name"]], "ready", Wanted(bad["name"], bad["name"]))
 
 
 def test_a_list_that_was_broken_off_leaves_nobody_out(site: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,6 +18,8 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import command
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.bcm import cmsh
 from calls import await_all, deployed, lead, ready
+from test_info import look
+from test_xcat_meanwhile import Waits
 
 
 @pytest.fixture
@@ -109,6 +111,35 @@ def test_a_record_is_known_by_the_address_of_its_bmc_where_nothing_else_is_told(
     site.head.interfaces[options["name"]] = {"rf0": "10.9.8.7"}
     known = {key: value for key, value in options.items() if key != "boot_mac"}
     assert lead({**known, "bmc_address": "https://10.9.8.7"}, "enrolled", check=True)["agrees"] == ["bmc_address"]
+
+
+#: As an API may set it, and no person can type it.
+BROKEN = "\nrack 7"
+
+
+def test_a_record_that_cannot_be_read_has_a_verdict_of_its_own(site: Any) -> None:
+    batch = [to_deploy(site) for _number in range(6)]
+    bad = batch[2]["name"]
+    site.record(bad)["userdefined1"] += BROKEN
+    site.faults.forget()
+    verdicts = await_all(site, "deployed", *batch, timeout=20)["verdicts"]
+    assert [one["name"] for one in batch if not verdicts[one["name"]]["ok"]] == [bad] and site.deployments() == 5
+    assert f"record of {bad} at BCM cannot be read" in verdicts[bad]["reason"] and verdicts[bad]["seconds"] < 10
+    site.faults.forget()
+    told = look(site, *batch)["verdicts"]
+    assert [host for host, one in told.items() if not one["ok"]] == [bad] and "userdefined1" in told[bad]["reason"]
+    for state in ("enrolled", "deployed", "released", "maintenance"):
+        with pytest.raises(ConfigError, match="cannot be read"):
+            lead(batch[2], state)
+
+
+def test_who_cannot_be_read_once_leave_was_waited_for_is_out_of_a_commit_alone(site: Any) -> None:
+    batch = [to_deploy(site) for _number in range(3)]
+    bad = batch[1]["name"]
+    line = Waits(1, lambda: site.record(bad).update(userdefined1=site.record(bad)["userdefined1"] + BROKEN))
+    verdicts = await_all(site, "deployed", *batch, line=line)["verdicts"]
+    assert [verdicts[one["name"]]["ok"] for one in batch] == [True, False, True], verdicts
+    assert "cannot be read" in verdicts[bad]["reason"] and site.deployments() == 2
 
 
 def test_where_cmsh_is_not_it_is_told_where_to_run(site: Any, tmp_path: Any) -> None:

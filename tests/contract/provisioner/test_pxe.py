@@ -25,6 +25,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wa
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
 from calls import await_all, deployed, lead, ready, watch_all
 from pxe_files.site import PxeSite
+from test_info import look
 
 
 @pytest.fixture
@@ -176,6 +177,28 @@ def test_a_record_that_is_broken_stops_no_other_node(pxe: Any) -> None:
     pxe.store.remove(options["name"])
     assert not (pxe.root / "dhcp-hosts" / options["name"]).exists()
     assert lead(options, "enrolled")["changed"]
+
+
+ODD: tuple[tuple[str, Any, str], ...] = (
+    ("booted", "yesterday", "booted is no number"),
+    ("booted", {"at": 1}, "booted is no number"),
+    ("note", {"digest": "x", "at": "noon"}, "note.at is no number"),
+    ("note", "by hand", "note is no object"),
+    ("marks", ["row"], "marks is no object"),
+)
+
+
+@pytest.mark.parametrize(("key", "value", "seen"), ODD)
+def test_what_a_hand_has_written_into_a_record_stops_no_other_node(pxe: Any, key: str, value: Any, seen: str) -> None:
+    batch = [{**ready(pxe), "image": pxe.image()} for _number in range(2)]
+    bad, good = (one["name"] for one in batch)
+    pxe._changed(bad, **{key: value})
+    verdicts = await_all(pxe, "deployed", *batch, timeout=20)["verdicts"]
+    assert verdicts[good]["ok"] and not verdicts[bad]["ok"] and verdicts[bad]["seconds"] < 10, verdicts
+    assert seen in verdicts[bad]["reason"] and "record on the boot server is broken" in verdicts[bad]["reason"]
+    pxe.faults.forget()
+    told = look(pxe, *batch)["verdicts"]
+    assert told[good]["ok"] and not told[bad]["ok"] and seen in told[bad]["reason"], told
 
 
 def test_who_is_slow_to_say_what_to_write_keeps_nobody_waiting(pxe: Any) -> None:

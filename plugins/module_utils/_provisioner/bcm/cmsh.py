@@ -68,6 +68,10 @@ _AWAY = re.compile(
 )
 
 
+class Unreadable(ConfigError):
+    """What is told of a node is not its record alone: a person's lines stand in it."""
+
+
 class Cmsh:
     """The program of that path, asked in the name of a driver."""
 
@@ -130,17 +134,29 @@ class Cmsh:
     # -- nodes -------------------------------------------------------------------------------------------------
 
     def nodes(self, names: Sequence[str]) -> dict[str, Record]:
-        """These nodes' records; those that it does not know are left out."""
+        """These nodes' records; those that it does not know are left out.
 
-        def of_all(every: Iterable[str]) -> dict[str, Record]:
-            found: dict[str, Record] = {}
+        :raises Unreadable: where the record of one of them cannot be read.
+        """
+        found, wrong = self.read(names)
+        for why in wrong.values():
+            raise why
+        return found
+
+    def read(self, names: Sequence[str]) -> tuple[dict[str, Record], dict[str, FleetError]]:
+        """As :meth:`nodes`, and beside it whose records cannot be read, and why."""
+
+        def of_all(every: Iterable[str]) -> dict[str, Record | FleetError]:
+            found: dict[str, Record | FleetError] = {}
             for block in blocks(every):
                 found.update(self._nodes(block))
             return found
 
-        return together.of_each(self._driver, "nodes", dict.fromkeys(names), of_all)
+        told = together.of_each(self._driver, "nodes", dict.fromkeys(names), of_all)
+        wrong = {name: one for name, one in told.items() if isinstance(one, FleetError)}
+        return {name: one for name, one in told.items() if not isinstance(one, FleetError)}, wrong
 
-    def _nodes(self, names: Sequence[str]) -> dict[str, Record]:
+    def _nodes(self, names: Sequence[str]) -> Mapping[str, Record | FleetError]:
         """A list with an unknown node may be answered for none of them: which are known another list tells then."""
         answer, found = self._asked(names)
         missing = [name for name in names if name not in found]
@@ -153,10 +169,19 @@ class Cmsh:
         if len(left) < len(names):
             return {**found, **self._nodes(left)}
         if len(names) == 1:
-            raise self._unread(answer, f"record of {names[0]} that can be read")
+            return {names[0]: self._unreadable(answer, names[0])}
         # What people wrote in one node's record may look like another answer. Asked alone, each tells of itself.
         half = len(names) // 2
         return {**self._nodes(names[:half]), **self._nodes(names[half:])}
+
+    def _unreadable(self, answer: command.Answer, name: str) -> Unreadable:
+        return Unreadable(
+            f"the record of {name} at BCM cannot be read",
+            address=self.address,
+            wanted="each of its values in one line",
+            seen=said(answer),
+            do=f"take line breaks out of what others wrote, as in userdefined1 (cmsh -c 'device; show {name}')",
+        )
 
     def _asked(self, names: Sequence[str]) -> tuple[command.Answer, dict[str, Record]]:
         answer, told = self._values(f"device foreach -n {','.join(names)}", "hostname", record.PROPERTIES, len(names))

@@ -190,10 +190,11 @@ class BcmDriver(BcmReader):
         if not commands:
             return {}
         answer = self.cmsh.run("device", *commands, "commit", nodes=len(entries))
-        there = self.cmsh.nodes(list(entries))
+        there, unread = self.cmsh.read(list(entries))
         wrong: dict[str, FleetError] = {}
         for node, wanted in nodes:
-            differing = _differing(entries[node.id], there.get(node.id))
+            why = unread.get(node.id)
+            differing = str(why) if why is not None else _differing(entries[node.id], there.get(node.id))
             if differing:
                 what = " ".join(["set", node.id, *entries[node.id]])
                 wrong[wanted.host] = self.cmsh.not_there(answer, what, differing)
@@ -210,7 +211,7 @@ class BcmDriver(BcmReader):
         with self.ctx.ordering(""), suppress(FleetError):
             if self.ctx.may_write(_words("set", names, "nextinstallmode"), nodes=tuple(told)):
                 self.cmsh.run("device", *(f"clear {name} nextinstallmode" for name in names), "commit")
-                now = self.cmsh.nodes(names)
+                now, _unread = self.cmsh.read(names)
                 left = {name for name in names if tables.is_pending(now.get(name, {"nextinstallmode": tables.FULL}))}
         for node, wanted in nodes:
             if node.id in left:

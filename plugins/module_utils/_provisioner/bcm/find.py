@@ -25,7 +25,6 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.co
     ABSENT,
     OF_RECORD,
     OTHER,
-    Driver,
     Found,
     Network,
     NodeState,
@@ -33,6 +32,11 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.co
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.stored import ABSENT as NOT_STORED
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.stored import PRESENT, Stored
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.unread import (
+    EachApart,
+    demand_read,
+    unreadable,
+)
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import KNOWN_THERE, Image, Wanted
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import has_form
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
@@ -40,7 +44,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Co
 _READ_ONLY = "readonly"
 
 
-class BcmReader(Driver):
+class BcmReader(EachApart):
     """The reading half of the driver."""
 
     def __init__(self, params: Mapping[str, Any], ctx: Context) -> None:
@@ -72,6 +76,7 @@ class BcmReader(Driver):
     ) -> NodeState | None:
         record.check(wanted)
         found = node_of(wanted.key)
+        demand_read(found)
         if found is None and wanted.boot_mac:
             self._card_is_free(wanted, cards())
         return found
@@ -94,7 +99,9 @@ class BcmReader(Driver):
             )
 
     def reread(self, node: NodeState, wanted: Wanted) -> NodeState:
-        return self.states([node.id]).get(node.id) or node.moved(ABSENT, ABSENT)
+        found = self.states([node.id]).get(node.id)
+        demand_read(found)
+        return found or node.moved(ABSENT, ABSENT)
 
     def resolve(self, wanted: Sequence[Wanted]) -> dict[str, str]:
         """BCM's id of a node is its name. What is none is told where it is looked for."""
@@ -103,7 +110,7 @@ class BcmReader(Driver):
     def states(self, ids: Sequence[str]) -> dict[str, NodeState]:
         """All in one session; and the installer's log, where an order of ours waits for its end, or a node that we left
         may have been installed by others."""
-        found = self.cmsh.nodes(ids) if ids else {}
+        found, wrong = self.cmsh.read(ids) if ids else ({}, {})
         notes = {name: record.words(raw).note for name, raw in found.items()}
         due = {
             name: note.get("log", "")
@@ -111,7 +118,8 @@ class BcmReader(Driver):
             if (tables.is_ours(found[name], note) and not note.get("done")) or tables.is_left(note)
         }
         log = together.of_each(self, "log", due, self.log.since) if due else {}
-        return {name: state(name, raw, log.get(name)) for name, raw in found.items()}
+        nodes = {name: state(name, raw, log.get(name)) for name, raw in found.items()}
+        return {**nodes, **{name: unreadable(name, why) for name, why in wrong.items()}}
 
     def end_of_log(self) -> str:
         """Where the installer's log ends, to be noted with an order."""

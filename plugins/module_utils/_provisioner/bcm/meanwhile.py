@@ -16,6 +16,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.bcm import record, tables
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import NodeState
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.unread import trouble_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import Wanted
 
 Nodes = Sequence[tuple[NodeState, Wanted]]
@@ -29,6 +30,10 @@ def as_judged(nodes: Nodes, now: Mapping[str, NodeState], address: str) -> tuple
         there = now.get(node.id)
         if there is None:
             moved[wanted.host] = _gone(node, wanted, address)
+            continue
+        unread = trouble_of(there)
+        if unread is not None:
+            moved[wanted.host] = unread
             continue
         before, after = _whose(node), _whose(there)
         keys = [key for key in before if before[key] != after[key]]

@@ -15,13 +15,17 @@ from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _deployment as deployment
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import require
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, FleetError, WrongMachine
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
+    ConfigError,
+    FleetError,
+    Refused,
+    WrongMachine,
+)
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import many
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import (
     OF_RECORD,
     READY,
     Changes,
-    Driver,
     Found,
     Network,
     NodeState,
@@ -30,6 +34,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.co
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.pxe import record, tables
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.pxe.cli import Cli, broken
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.pxe.record import Record
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.unread import EachApart, unreadable
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import (
     KNOWN_THERE,
     Wanted,
@@ -38,7 +43,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wa
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
 
 
-class PxeDriver(Driver):
+class PxeDriver(EachApart):
     name = "pxe"
     states_map = tables.STATES
     steps = tables.STEPS
@@ -98,11 +103,19 @@ class PxeDriver(Driver):
 
     def states(self, ids: Sequence[str]) -> dict[str, NodeState]:
         nodes = self.cli.nodes(ids) if ids else {}
-        return {name: self._state(name, one) for name, one in nodes.items() if "error" not in one}
+        return {name: self._apart(name, one) for name, one in nodes.items()}
+
+    def _apart(self, name: str, found: Record) -> NodeState:
+        try:
+            return self._state(name, found)
+        except Refused as exc:
+            return unreadable(name, exc)
 
     def _state(self, name: str, found: Record) -> NodeState:
-        if "error" in found:
-            raise broken(found["error"], self.address)
+        """:raises Refused: where a hand has written there what is none of a record's."""
+        odd = found.get("error") or record.odd(found)
+        if odd:
+            raise broken(odd, self.address)
         return record.state(name, found, self._owners)
 
     def serials(self, node: NodeState, *, ask: bool) -> Mapping[str, str]:

@@ -142,6 +142,25 @@ _PARTS = ("kernel", "image", "boot")
 # -- what stands there ---------------------------------------------------------------------------------------------
 
 
+#: What a record may lack, and what it is where it is there: parts with words of their own, and times.
+_PARTED = ("note", "was", "seen", "marks")
+_TIMES: Sequence[tuple[str, ...]] = (("booted",), ("note", "at"), ("was", "at"), ("seen", "at"))
+
+
+def odd(record: Mapping[str, Any]) -> str:
+    """What of it nobody can read, in words; empty where all of it can be. A hand may have written there."""
+    for part in _PARTED:
+        if not isinstance(record.get(part) or {}, dict):
+            return f"{part} is no object: {cut(record[part], 80)}"
+    for path in _TIMES:
+        at: Any = record
+        for key in path:
+            at = (at or {}).get(key)
+        if at and (isinstance(at, bool) or not isinstance(at, (int, float))):
+            return f"{'.'.join(path)} is no number: {cut(at, 80)}"
+    return ""
+
+
 def told(record: Mapping[str, Any]) -> Record:
     """The note of the entry that lies there; empty where it is nobody's of ours."""
     for note in (record.get("note"), record.get("was")):

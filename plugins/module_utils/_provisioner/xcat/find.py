@@ -20,13 +20,13 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.co
     ABSENT,
     OF_RECORD,
     OTHER,
-    Driver,
     Found,
     Network,
     NodeState,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.stored import ABSENT as NOT_STORED
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.stored import PARTIAL, PRESENT, Stored
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.unread import EachApart, unreadable
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import Image, Wanted
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.xcat import record, tables
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.xcat.cards import Cards, Records
@@ -39,7 +39,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Co
 Record = dict[str, str]
 
 
-class XcatReader(Driver):
+class XcatReader(EachApart):
     """The reading half of the driver."""
 
     def __init__(self, params: Mapping[str, Any], ctx: Context) -> None:
@@ -112,17 +112,9 @@ class XcatReader(Driver):
         return {one.host: one.key for one in wanted if record.NODE.match(one.key)}
 
     def states(self, ids: Sequence[str]) -> dict[str, NodeState]:
-        """Who cannot be read is in it as well, with its error: it has a verdict of its own, and stops no other."""
         found, wrong = self.cli.read(ids) if ids else ({}, {})
         nodes = {name: state(name, raw) for name, raw in found.items()}
         return {**nodes, **{name: unreadable(name, why) for name, why in wrong.items()}}
-
-    def next_step(self, node: NodeState, goal: str, wanted: Wanted) -> str:
-        """:raises ConfigError: where its record cannot be read."""
-        why = trouble_of(node)
-        if why is not None:
-            raise why
-        return super().next_step(node, goal, wanted)
 
     def serials(self, node: NodeState, *, ask: bool) -> Mapping[str, str]:
         told = node.raw.get("serial", "")
@@ -179,15 +171,6 @@ class XcatReader(Driver):
 def _is_set_up(node: NodeState) -> bool:
     """Does it boot something from the network, whatever that is?"""
     return node.raw.get("currstate", "").partition(" ")[0].partition("=")[0] not in tables.BOOTS_NOTHING
-
-
-def unreadable(name: str, why: FleetError) -> NodeState:
-    return NodeState(name, name, tables.UNREADABLE, OTHER, last_error=str(why), raw={tables.UNREADABLE: why})
-
-
-def trouble_of(node: NodeState) -> FleetError | None:
-    """Why its record cannot be read."""
-    return node.raw.get(tables.UNREADABLE)
 
 
 def state(name: str, raw: Mapping[str, str]) -> NodeState:

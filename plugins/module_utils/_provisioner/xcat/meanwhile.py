@@ -14,8 +14,8 @@ from collections.abc import Mapping, Sequence
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import Changed, FleetError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import NodeState
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.unread import trouble_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import Wanted
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.xcat import tables
 
 Nodes = Sequence[tuple[NodeState, Wanted]]
 
@@ -52,8 +52,8 @@ def difference(
             seen="no such node",
             do="find out who removed it, and run again",
         )
-    if tables.UNREADABLE in now.raw:
-        unread: FleetError = now.raw[tables.UNREADABLE]
+    unread = trouble_of(now)
+    if unread is not None:
         return unread
     before, after = _whose(judged), _whose(now)
     if method is not None:

@@ -31,6 +31,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import OF_ALL, NodeState, Taken
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.unread import trouble_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import Wanted
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.xcat import (
     notes,
@@ -42,7 +43,6 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.xc
     failures,
     lines,
 )
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.xcat.find import trouble_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.xcat.writes import (
     Nodes,
     Send,

@@ -20,6 +20,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.co
     OTHER,
     READY,
 )
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.unread import UNREADABLE
 
 #: Fields of a record that no two nodes may share, and the variable that says them.
 SAID_BY: Mapping[str, str] = {"mac": "gpufleet_boot_mac", "bmc": "gpufleet_bmc_address", "ip": "ip in enroll_driver"}
@@ -59,8 +60,6 @@ NOTED, ORDERED, NOT_INSTALLED, DOWN, DEFINED, BY_HAND = (
     "shell",
 )
 
-#: Of a node whose record cannot be read; it has no cell, and is asked for its error first.
-UNREADABLE = "unreadable"
 #: What nobody has told anything by since our note.
 NO_NEWS = (NOTED, DEFINED, UNREADABLE)
 
