@@ -240,15 +240,17 @@ class IronicApi:
         destructive: bool = False,
         version: str = MICROVERSION,
         still: Callable[[], None] = lambda: None,
+        waited: bool = False,
     ) -> Any:
         """One write, if it may be sent; returns its JSON, or None where there is none or in check mode.
 
         :param still: raises where it is not to be sent any more; asked each time that the node was locked before.
+        :param waited: asked before the first time as well, since leave to write may have been waited for.
 
         A node that a conductor has locked for a moment is asked again; ``saying`` is the write without secrets.
         """
         what = f"{method} {self.address}/v1{path} {saying}".rstrip()
-        judged = chain((lambda: None,), repeat(still))
+        judged = chain(() if waited else (lambda: None,), repeat(still))
 
         def send() -> Any:
             next(judged)()

@@ -26,7 +26,11 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ir
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ironic import templates as of_site
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ironic.find import IronicReader
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ironic.prerequisites import lacking
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ironic.whole import demand_port, whole
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ironic.whole import (
+    demand_port,
+    unless_there,
+    whole,
+)
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ironic.words import without_arguments
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.switching import OFF
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import Wanted
@@ -158,7 +162,8 @@ class IronicDriver(IronicReader):
                 do="correct gpufleet_boot_mac, or delete that port in Ironic",
             )
         body = {"address": address, "node_uuid": node.id, "pxe_enabled": True}
-        with self.taken_by_others(wanted, f"the MAC {address} of gpufleet_boot_mac"):
+        what = f"the MAC {address} of gpufleet_boot_mac"
+        with unless_there(self.port_of, node, address), self.taken_by_others(wanted, what):
             self.api.write("POST", "/ports", body=body, saying=f"{address} node={node.id}", host=wanted.host)
         return Changes(changes.before, {**changes.after, "port": address}, changes.deferred)
 

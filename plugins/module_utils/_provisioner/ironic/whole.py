@@ -5,10 +5,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
+    Changed,
     ConfigError,
     FleetError,
     NotOurs,
@@ -18,6 +20,9 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import NodeState
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ironic.api import IronicApi
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import Wanted
+
+#: By these it is seen whether others have written there since; of a refused port Ironic itself writes none of them.
+_AS_ENTERED = ("provision_state", "target_provision_state", "maintenance", "driver_info", "extra", "owner", "lessee")
 
 
 def demand_port(hidden: str, wanted: Wanted, address: str) -> None:
@@ -51,11 +56,40 @@ def whole(api: IronicApi, wanted: Wanted, node: NodeState) -> Iterator[None]:
         raise
 
 
-def _take_back(api: IronicApi, wanted: Wanted, node: NodeState, why: FleetError) -> None:
+@contextmanager
+def unless_there(port_of: Callable[[str], Mapping[str, Any] | None], node: NodeState, address: str) -> Iterator[None]:
+    """While a port is made: another controller may have made the very same one while leave to was waited for."""
     try:
-        api.write("DELETE", f"/nodes/{node.id}", body=None, saying="just entered", host=wanted.host)
+        yield
+    except (NotOurs, Refused):
+        port = port_of(address)
+        if port is None or port.get("node_uuid") != node.id:
+            raise
+
+
+def _take_back(api: IronicApi, wanted: Wanted, node: NodeState, why: FleetError) -> None:
+    """Unless another controller has taken it up since, as one does that finds a node by its name."""
+
+    def still() -> None:
+        there = api.get(f"/nodes/{node.id}")
+        if there is None:
+            raise _changed(wanted, node, "no such node")
+        ports = api.listed("/ports", "ports", node=node.id, fields="uuid,address")
+        others = [key for key in _AS_ENTERED if there.get(key) != node.raw.get(key)] + ["ports"] * bool(ports)
+        if others:
+            raise _changed(wanted, node, f"another {', '.join(others)}")
+
+    try:
+        path = f"/nodes/{node.id}"
+        api.write("DELETE", path, body=None, saying="just entered", host=wanted.host, still=still, waited=True)
+    except Changed as exc:
+        why.do = f"the node {node.id} ({node.name}) stays, which somebody has taken up since ({exc.seen}); {why.do}"
     except FleetError as exc:
         why.do = (
             f"delete the node {node.id} ({node.name}) in Ironic, which was entered by this and may still be there"
             f" ({exc.what}: {exc.seen}); then {why.do}"
         )
+
+
+def _changed(wanted: Wanted, node: NodeState, seen: str) -> Changed:
+    return Changed("the node is not as it was entered", node=wanted.host, wanted=f"the node {node.id}", seen=seen)
