@@ -358,6 +358,7 @@ class ActionModule(FleetStatus):
             "order": [] if halted else [host for wave in waves for host in wave],
             "sizes": [] if halted else [len(wave) for wave in waves],
             "left": dict(left),
+            "images": sorted(self._images),
             "halted": halted,
             "broken_off": bool(halted) and halted == self._broken_off(),
             "out": sorted(node.host for node in self._members if node.out),

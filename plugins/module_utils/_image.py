@@ -23,6 +23,13 @@ def declaration(image: Mapping[str, Any]) -> str:
     return json_digest({**told, "sha256": bare_sha256(told["sha256"])} if "sha256" in told else told)
 
 
+def rollout_digest(image: Mapping[str, Any]) -> str:
+    """The digits by which a roll-out knows what it brings, and a person approves of it: those of the declaration. Where
+    bytes with a digest lie is no part of them, as sites have the same image on several servers."""
+    kept = {key: value for key, value in image.items() if key != "url"} if bare_sha256(image.get("sha256")) else image
+    return bare_sha256(declaration(kept))
+
+
 def bare_sha256(given: Any) -> str:
     """The digest alone and in small letters, however it was written (``sha256:ABC...``); empty where there is none."""
     return str(given or "").strip().lower().rpartition(":")[2]

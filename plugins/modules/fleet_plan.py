@@ -126,7 +126,8 @@ options:
       - Go on with a roll-out. What any wave of an earlier run has shown of the images that O(hosts) are to run counts
         as if this run had begun it. Nodes that were admitted since prove that the image works; those that were not, and
         were told why, keep further waves from beginning until V(reset). What a killed run left half-way goes first.
-      - An image is known by name and version of the host variable C(gpufleet_image), and by its digest if it has one.
+      - An image is known by name and version of the host variable C(gpufleet_image), and by the digest of the whole
+        declaration that P(gpufleet.baremetal.rollout_digest#filter) gives.
       - Nodes that failed and are in the inventory no more count as well. While another run has a canary on its way, no
         wave begins.
     type: bool
@@ -214,6 +215,13 @@ left:
   type: dict
   sample:
     gpu004: "no room in gpufleet_failure_domain pdu12a: 1 of 8 are out of service, and 1 may be"
+images:
+  description: With O(rollout) the image that O(hosts) are to run, as waves call it, by name, version and the beginning
+    of its digest; else empty.
+  returned: O(state=planned) and O(state=begun)
+  type: list
+  elements: str
+  sample: [gpu-golden 2026.11.2 0123456789ab]
 halted:
   description: Why no wave may begin now, such as a pause, a window that is closed, or a canary that failed; else empty.
   returned: O(state=planned) and O(state=begun)

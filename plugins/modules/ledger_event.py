@@ -115,6 +115,8 @@ EXAMPLES = r"""
     state: imaging
     data:
       image: "{{ gpufleet_image.name }}"
+      version: "{{ gpufleet_image.version }}"
+      rollout_digest: "{{ gpufleet_image | gpufleet.baremetal.rollout_digest }}"
   register: imaging
 
 - name: Put a node aside

@@ -255,7 +255,7 @@ PLAYBOOKS: dict[str, tuple[str, ...]] = {
         "report_page",
         "report_title",
     ),
-    "rollout": ("day2_recycle_look_timeout", "rollout_report", "rollout_sha256", "rollout_version"),
+    "rollout": ("day2_recycle_look_timeout", "rollout_digest", "rollout_report", "rollout_version"),
     "status": ("status_ask_scheduler", "status_days", "status_fail_on", "status_write_to"),
     "topology": (
         "topology",

@@ -19,6 +19,7 @@ from urllib.parse import quote
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._folded import folded
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._image import rollout_digest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.lifecycle import ADOPTED, waives
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._waves.begun import Mended, read, took
@@ -55,13 +56,15 @@ Event = Mapping[str, Any]
 Gone = Mapping[str, "tuple[str, Past]"]
 
 
-def image_of(value: Any) -> str:
-    """What an image is called in waves: its name, its version and the beginning of its digest where one is declared;
-    empty where it lacks one of the first two. A blank in one of them is no border between them."""
+def image_of(value: Any, digest: Any = "") -> str:
+    """What an image is called in waves: its name, its version and the beginning of its declaration's digest; empty
+    where it lacks one of the first two. A blank in one of them is no border between them.
+
+    :param digest: as the ledger has it of what was deployed, which does not have the whole declaration.
+    """
     known = value if isinstance(value, Mapping) else {}
     parts = [quote(str(known.get(key) or "").strip(), safe="-._~:+/@") for key in ("name", "version")]
-    digest = str(known.get("sha256") or "").strip().lower()[:12]
-    return " ".join(filter(None, (*parts, digest))) if all(parts) else ""
+    return " ".join((*parts, str(digest or rollout_digest(known))[:12])) if all(parts) else ""
 
 
 def demand(images: Mapping[str, str]) -> None:
@@ -132,7 +135,7 @@ class Past:
         before, self._state = self._state, event["name"]
         data = event["data"]
         if self._state == "imaging":
-            self._runs = image_of({**data, "name": data.get("image")})
+            self._runs = image_of({**data, "name": data.get("image")}, data.get("rollout_digest"))
         elif self._state in _BARE or data.get(ADOPTED):
             # Whoever adopts a node has seen that it works, and not what was deployed there, nor by whom.
             self._runs = ""

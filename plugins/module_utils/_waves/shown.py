@@ -24,6 +24,7 @@ _HEAD = ("nodes", "out", "may", "room")
 def table(title: str, told: Mapping[str, Any], rooms: Iterable[Room], width: int) -> list[str]:
     """:param told: the result of ``fleet_plan``."""
     lines = wrapped("", f"{title}: {headline(told)}", width)
+    lines += [line for image in told["images"] for line in wrapped("  image  ", image, width)]
     lines += _budgets(sorted(rooms, key=lambda room: (room.key != FLEET, room.left, room.name)), width)
     lines += _waves(told["waves"], width)
     if told.get("out_elsewhere"):

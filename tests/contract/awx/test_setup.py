@@ -129,7 +129,7 @@ def test_an_image_goes_to_the_canaries_then_to_a_person_then_to_the_fleet(made: 
     assert not rollout["allow_simultaneous"]
     assert made.named("workflow_job_templates", "GPU recycle a node")["allow_simultaneous"]
     asked = {one["variable"]: one["required"] for one in rollout["survey_spec"]["spec"]}
-    assert asked == {"rollout_version": True, "rollout_sha256": True}
+    assert asked == {"rollout_version": True, "rollout_digest": True}
 
     def after(name: str, how: str) -> list[str]:
         numbers = made.store.list_of("workflow_job_template_nodes", found[name]["id"], how)
@@ -167,7 +167,7 @@ def test_each_asks_for_a_limit_and_what_needs_one_begins_with_no_host(made: AwxS
 
 
 ROLLOUT, CANARY = "GPU roll out an image", "GPU day 2 of named nodes"
-VERSION = {"extra_vars": {"rollout_version": "2026.11.2", "rollout_sha256": "0123456789ab"}}
+VERSION = {"extra_vars": {"rollout_version": "2026.11.2", "rollout_digest": "0123456789ab"}}
 
 
 def launched(awx: AwxServer, workflow: str, **said: Any) -> list[tuple[str, str]]:

@@ -35,10 +35,10 @@ def without_images() -> list[dict[str, Any]]:
     [block] = [one for play in plays for one in play["tasks"] if one["name"] == "Recycle one batch"]
     names = [one["name"] for one in block["block"]]
     forced = {"force_reason": "no machine is behind it here"}
-    image = {"image": "name", "version": "version", "sha256": "sha256"}
-    told = {key: f"{{{{ (gpufleet_image | default({{}})).{name} | default('') }}}}" for key, name in image.items()}
-    imaged = {"state": "imaging", "data": told}
-    back = [{EVENT: {**state, **forced}} for state in (imaged, {"state": "validating"})]
+    declared = {"deploy_declared": _of_the_role("deploy_declared")}
+    told = "{{ deploy_declared if gpufleet_image is defined else {} }}"
+    back = [{EVENT: {"state": "imaging", "data": told, **forced}, "vars": declared}]
+    back.append({EVENT: {"state": "validating", **forced}})
     back.append({"node_was_admitted": {}})
     broken = {"ansible.builtin.fail": {"msg": "the image"}, "when": "broken | default(false)"}
     begin, end = (
@@ -46,6 +46,11 @@ def without_images() -> list[dict[str, Any]]:
     )
     block["block"][begin : end + 1] = [broken, *back, {SCHEDULER: {"state": "resumed", **forced}}]
     return plays
+
+
+def _of_the_role(name: str) -> Any:
+    text = (PLAYBOOKS.parent / "roles" / "deploy" / "vars" / "main.yml").read_text(encoding="utf-8")
+    return yaml.safe_load(text)[name]
 
 
 def day2(nodes: Nodes, *flags: str, ok: bool) -> str:

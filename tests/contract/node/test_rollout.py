@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 import time
 from pathlib import Path
@@ -15,6 +16,7 @@ import pytest
 import yaml
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._waves.rollout import image_of
 from ansible_collections.gpufleet.baremetal.tests.contract.node.in_service import PLAYBOOKS, Nodes, in_service
 from ansible_collections.gpufleet.baremetal.tests.contract.node.test_recycle_waves import (
     ALL,
@@ -26,7 +28,7 @@ from ansible_collections.gpufleet.baremetal.tests.contract.node.test_recycle_wav
 pytestmark = pytest.mark.slow
 
 IMAGE = {"name": "gpu-golden", "version": "2026.11.2", "format": "whole-disk", "url": "https://images.example.com/x"}
-NAME = "gpu-golden 2026.11.2"
+NAME = image_of(IMAGE)
 RESET = ("-e", json.dumps({"waves": "reset", "waves_why": "the image's driver mended", "waves_by": "alice"}))
 
 
@@ -146,35 +148,84 @@ def test_an_image_that_could_not_be_told_from_others_is_rolled_out_to_nobody(tmp
         assert taken(nodes) == ["gpu001", "gpu003"]
 
 
+def digest_of(nodes: Nodes, *flags: str) -> str:
+    """As a person reads it, who is to approve of it."""
+    shown = nodes.book("waves", "-e", "waves_rollout=true", *flags, ok=True)
+    [digits] = re.findall(r" image \S+ \S+ ([0-9a-f]{12}) ", shown)
+    return str(digits)
+
+
+def approved(nodes: Nodes, said: dict[str, str], *flags: str, ok: bool, waves: bool) -> str:
+    """The fleet's job, or that of the canaries, which knows no waves."""
+    flags = ("-e", json.dumps({f"rollout_{name}": value for name, value in said.items()}), *flags)
+    if waves:
+        return rollout(nodes, *given(budgets={"fleet": 3}), *flags, ok=ok)
+    return nodes.plays(without_images(), "-e", "day2_recycle_all=true", *flags, ok=ok)
+
+
 @pytest.mark.parametrize("waves", [True, False])
 def test_what_was_approved_is_one_image_and_the_next_one_begins_nothing(tmp_path: Path, waves: bool) -> None:
-    """Neither the fleet's job nor that of the canaries, which knows no waves."""
     with in_service(tmp_path, 3) as nodes:
-        digest = "0123456789abcdef" * 4
-        nodes.shared["gpufleet_image"] = {**IMAGE, "sha256": f"sha256:{digest.upper()}"}
-        nodes.hosts["gpu002"]["gpufleet_image"] = {**IMAGE, "version": "2026.11.3", "sha256": digest}
+        image = {**IMAGE, "sha256": f"sha256:{'0123456789ABCDEF' * 4}"}
+        nodes.shared["gpufleet_image"] = image
+        digest = digest_of(nodes)
 
-        def of(version: str, sha256: str, *flags: str, ok: bool) -> str:
-            said = ("-e", json.dumps({"rollout_version": version, "rollout_sha256": sha256}), *flags)
-            if waves:
-                return rollout(nodes, *given(budgets={"fleet": 3}), *said, ok=ok)
-            return nodes.plays(without_images(), "-e", "day2_recycle_all=true", *said, ok=ok)
+        def of(version: str, digest: str, *flags: str, ok: bool) -> str:
+            return approved(nodes, {"version": version, "digest": digest}, *flags, ok=ok, waves=waves)
 
+        nodes.hosts["gpu002"]["gpufleet_image"] = {**image, "version": "2026.11.3"}
         told = of("2026.11.2", "", ok=False)
-        assert f"another one is declared for gpu002 2026.11.3 {digest}." in told and taken(nodes) == [], told
+        assert "another one is declared for gpu002 2026.11.3 " in told and taken(nodes) == [], told
         # Other bytes under the version that was approved, as where an image was built once more.
-        nodes.hosts["gpu002"]["gpufleet_image"].update(version="2026.11.2", sha256="f" * 64)
-        told = of("2026.11.2", digest[:12], ok=False)
-        assert f"another one is declared for gpu002 2026.11.2 {'f' * 64}." in told and taken(nodes) == [], told
-        # Nor what would approve of any bytes, or of a sixteenth of all.
-        for word in ("sha256:", digest[:11]):
+        nodes.hosts["gpu002"]["gpufleet_image"] = {**image, "sha256": "f" * 64}
+        other = digest_of(nodes, "--limit", "gpu002")
+        told = of("2026.11.2", digest, ok=False)
+        assert f"another one is declared for gpu002 2026.11.2 {other}" in told and taken(nodes) == [], told
+        # Nor what would approve of any image, or of a sixteenth of all.
+        for word in ("none", "sha256:", f"sha256:{digest}", digest[:11]):
             told = of("2026.11.2", word, "--limit", "!gpu002", ok=False)
-            assert f"rollout_sha256 is {word}: the first 12" in told and taken(nodes) == [], told
-        of("2026.11.2", digest[:12], "--limit", "!gpu002", ok=True)
+            assert f"rollout_digest is {word}: the first 12" in told and taken(nodes) == [], told
+        of("2026.11.2", digest.upper(), "--limit", "!gpu002", ok=True)
         # Who is asked for no version, as an empty answer of AWX has it, is held to none.
-        of("", "none", "--limit", "gpu002", ok=False)
+        of("", digest, "--limit", "gpu002", ok=False)
         of("", "", "--limit", "gpu002", ok=True)
         assert taken(nodes) == list(nodes.hosts)
+
+
+KERNEL = {"format": "ramdisk", "kernel_url": "https://images.example.com/vmlinuz"}
+BYTES = {"sha256": "ab" * 32}
+
+
+@pytest.mark.parametrize(
+    ("declared", "by_now", "same"),
+    [
+        ({**KERNEL, **BYTES}, {"kernel_url": "https://images.example.com/vmlinuz-next"}, False),
+        ({**KERNEL, **BYTES}, {"format": "whole-disk"}, False),
+        ({"url": "", "named": "golden-a"}, {"named": "golden-b"}, False),
+        ({"url": "", "named": "golden-a"}, {"name": "other-golden"}, False),
+        ({}, {"url": "https://images.example.com/y"}, False),
+        (BYTES, {"url": "https://mirror.example.com/x", "size": 1}, True),
+        # What is empty is not declared.
+        ({}, {"sha256": ""}, True),
+        ({"sha256": "", "named": None}, {}, True),
+    ],
+)
+def test_what_was_approved_is_all_that_a_node_will_boot(
+    tmp_path: Path, declared: dict[str, Any], by_now: dict[str, Any], same: bool
+) -> None:
+    """After the canary: whoever reads in another declaration meanwhile gets it to nobody, nor is it tried by waves that
+    nobody approved, as an image that has come through."""
+    with in_service(tmp_path, 3) as nodes:
+        nodes.shared["gpufleet_image"] = {**IMAGE, **declared}
+        said = {"version": IMAGE["version"], "digest": digest_of(nodes)}
+        approved(nodes, said, "--limit", "gpu001", ok=True, waves=True)
+        nodes.shared["gpufleet_image"] = {**IMAGE, **declared, **by_now}
+        told = approved(nodes, said, "--limit", "!gpu001", ok=same, waves=True)
+        assert taken(nodes) == (list(nodes.hosts) if same else ["gpu001"]), told
+        if not same:
+            assert f"another one is declared for gpu002 2026.11.2 {digest_of(nodes)}" in told, told
+            rollout(nodes, *given(budgets={"fleet": 3}), "--limit", "!gpu001", ok=True)
+        assert [begun(nodes, name)[-1]["canary"] for name in nodes.hosts] == [True, not same, False], told
 
 
 def test_a_canary_that_failed_counts_when_its_row_is_taken_out(tmp_path: Path) -> None:

@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._image import rollout_digest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._waves.rollout import image_of
 from ansible_collections.gpufleet.baremetal.tests.contract.node.in_service import Nodes, in_service
 from ansible_collections.gpufleet.baremetal.tests.contract.node.test_fleet_plan import asked, happened
 from ansible_collections.gpufleet.baremetal.tests.contract.node.test_recycle_waves import day2, given, taken
@@ -23,8 +25,9 @@ RESET = {"state": "reset", "reason": "the fans mended", "by": "alice"}
 
 def came_out(nodes: Nodes, run: str, *hosts: str, findings: tuple[str, ...] | None = None) -> None:
     """A wave of that run: through, or failed by these."""
-    wave = Event("wave", "begun", {"canary": False, "size": 1, "image": "gpu-golden 2026.11.2", "out": False})
-    imaging = Event("state", "imaging", {"image": "gpu-golden", "version": "2026.11.2"})
+    wave = Event("wave", "begun", {"canary": False, "size": 1, "image": image_of(IMAGE), "out": False})
+    data = {"image": IMAGE["name"], "version": IMAGE["version"], "rollout_digest": rollout_digest(IMAGE)}
+    imaging = Event("state", "imaging", data)
     last = Event("state", "admitted") if findings is None else Event("state", "quarantined", {"findings": [*findings]})
     for host in hosts:
         happened(nodes, run, *((host, event) for event in (wave, imaging, last)))
@@ -38,7 +41,8 @@ def test_one_finding_on_several_nodes_stops_a_roll_out_of_any_size_until_a_perso
         came_out(nodes, "r4", "gpu007", "gpu008", findings=("dcgm:80",))
         asks: dict[str, Any] = {"rollout": True, "failures": "50%", "budgets": {"fleet": 9}}
         told, more, _reset, anew = asked(nodes, asks, {**asks, "same_finding": 4}, RESET, {**asks, "state": "begun"})
-        assert told["halted"].startswith("3 of 8 nodes failed dcgm:80 since image gpu-golden 2026.11.2 (gpu[006-008])")
+        failed = f"3 of 8 nodes failed dcgm:80 since image {image_of(IMAGE)} (gpu[006-008])"
+        assert told["halted"].startswith(failed)
         assert told["broken_off"] and told["order"] == [] and "waves=reset" in told["halted"]
         assert more["halted"] == "" and anew["halted"] == "" and len(anew["order"]) == 1
 

@@ -6,7 +6,11 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._image import declaration, differing
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._image import (
+    declaration,
+    differing,
+    rollout_digest,
+)
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import Image
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.question import covers
 
@@ -29,3 +33,21 @@ def test_u8_however_a_digest_is_written_it_is_the_same_image(digest: str) -> Non
     assert [key for key, _has, _given in differing(declared("cd" * 32), declared(digest))] == ["sha256"]
     assert covers({"image": declared(digest)}, {"image": declared(BARE)})
     assert not covers({"image": declared(digest)}, {"image": declared("cd" * 32)})
+
+
+NETWORK = {"named": "golden", "kernel_url": "http://127.0.0.1:9/vmlinuz", "format": "ramdisk"}
+
+
+@pytest.mark.parametrize("key", ["name", "version", "named", "sha256", "kernel_url", "format"])
+def test_another_kernel_name_or_digest_is_another_roll_out(key: str) -> None:
+    image = {**declared(BARE), **NETWORK}
+    for other in ({**image, key: "cd" * 32}, {name: value for name, value in image.items() if name != key}):
+        assert rollout_digest(other) != rollout_digest(image) != ""
+
+
+def test_where_it_lies_makes_another_roll_out_of_what_has_no_digest_alone() -> None:
+    def on(server: str, digest: str | None) -> str:
+        return rollout_digest({**declared(str(digest)), "sha256": digest, "url": f"http://{server}/hpc"})
+
+    assert on("a", BARE) == on("b", f"sha256:{BARE.upper()}") != on("a", "cd" * 32)
+    assert on("a", "") == on("a", None) != on("b", "")

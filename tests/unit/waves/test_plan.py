@@ -186,9 +186,11 @@ def test_a_table_fits_a_terminal_whatever_is_in_it() -> None:
     told = {
         "waves": waves,
         "left": {"login1": "kept by a person: disk", "login2": "kept by a person: disk"},
+        "images": ["gpu-golden 2026.11.2 0123456789ab"],
         "halted": "",
     }
     lines = shown.table("Waves", told, found, 80)
     text = "\n".join(lines)
     assert max(map(len, lines)) <= 80 and "and 32 more, some of them full" in text and "and 9 more waves" in text
     assert "login[1-2]: kept by a person: disk" in text and "wave  21" in text
+    assert "\n  image  gpu-golden 2026.11.2 0123456789ab\n" in text
