@@ -1,63 +1,24 @@
 # Copyright (c) 2026, gpufleet.baremetal contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The event source without ansible-rulebook: who may speak, what the rulebooks hand it, and when it ends."""
+"""The event source without ansible-rulebook: what the rulebooks hand it, and when it ends."""
 
 from __future__ import annotations
 
 import asyncio
-import importlib.util
-import socket
-import ssl
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import aiohttp
 import pytest
-import trustme
 import yaml
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._alerts import taken
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._alerts.taken import Rules
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Event
-from jinja2.nativetypes import NativeEnvironment
+from unit.alerts.listener import HOSTS, RULEBOOKS, arguments, listening, ruleset, spoken
 
-aiohttp = pytest.importorskip("aiohttp")
-
-#: As it lies in a collection: it finds what it imports by that.
-EDA = Path(taken.__file__).parents[3] / "extensions" / "eda"
-RULEBOOKS = sorted((EDA / "rulebooks").glob("*.yml"))
-TOKEN = "a-token-of-the-monitors"
 #: Of a rulebook's variables those that are called otherwise than the option.
 CALLED = {"host": "gpufleet_listen"}
-
-
-@pytest.fixture
-def source() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("health_source", EDA / "plugins" / "event_source" / "health.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-@pytest.fixture
-def port() -> int:
-    with socket.socket() as holder:
-        holder.bind(("127.0.0.1", 0))
-        return int(holder.getsockname()[1])
-
-
-def ruleset(path: Path) -> dict[str, Any]:
-    [told] = yaml.safe_load(path.read_text(encoding="utf-8"))
-    return told
-
-
-def arguments(path: Path, variables: dict[str, Any]) -> dict[str, Any]:
-    said = ruleset(path)["sources"][0]["gpufleet.baremetal.health"]
-    env = NativeEnvironment()
-    return {name: env.from_string(one).render(variables) if isinstance(one, str) else one for name, one in said.items()}
 
 
 @pytest.mark.parametrize("path", RULEBOOKS, ids=lambda path: path.stem)
@@ -77,8 +38,6 @@ def test_a_rulebook_that_is_told_nothing_has_the_sources_own_defaults(path: Path
 def test_a_rulebook_hands_on_what_the_site_sets(path: Path, source: ModuleType) -> None:
     """An option that is lost is a door without TLS, and no word of it."""
     options = set(yaml.safe_load(source.DOCUMENTATION)["options"]) - {"kinds"}
-    for kind, own in (("dcgm", "dcgm_token_path"), ("alertmanager", "labels")):
-        options -= set() if kind in arguments(path, {})["kinds"] else {own}
     found = arguments(path, {CALLED.get(name, f"gpufleet_{name}"): f"of {name}" for name in options})
     assert {name: found[name] for name in options} == {name: f"of {name}" for name in options}
 
@@ -93,92 +52,7 @@ def test_a_look_launches_the_look_and_no_event_goes_into_a_job(path: Path) -> No
         assert action["job_args"] == {"limit": "{{ event.gpufleet.node }}"}
 
 
-def test_an_open_door_is_none(source: ModuleType, tmp_path: Path) -> None:
-    short = tmp_path / "short"
-    short.write_text("0123456789\n", encoding="utf-8")
-    for args in ({}, {"token_path": ""}, {"token_path": str(short)}):
-        with pytest.raises(ConfigError):
-            source._token(args)
-    with pytest.raises(ConfigError):
-        source._tls({"client_ca_path": str(short)})
-    assert source._token({"client_ca_path": "/a/ca.pem"}) == ""
-
-
-def test_a_nodes_certificate_speaks_for_no_monitor_but_its_own(source: ModuleType) -> None:
-    of_a_node = {"client_ca_path": "/a/ca.pem", "dcgm_token_path": "/a/dcgm.token"}
-    for kinds in ([], ["nvsentinel", "dcgm"]):
-        with pytest.raises(ConfigError, match="would speak for all other monitors"):
-            source._token({**of_a_node, "kinds": kinds})
-    assert source._token({**of_a_node, "kinds": ["dcgm"]}) == ""
-
-
-async def spoken(
-    port: int, document: Any, tls: Any = False, scheme: str = "http", kind: str = "slurm"
-) -> tuple[int, dict[str, Any]]:
-    headers = {"Authorization": f"Bearer {TOKEN}"}
-    async with aiohttp.ClientSession(headers=headers) as session:
-        for _try in range(100):
-            try:
-                url = f"{scheme}://127.0.0.1:{port}/{kind}"
-                async with session.post(url, json=document, ssl=tls) as answer:
-                    return answer.status, await answer.json()
-            except aiohttp.ClientConnectorCertificateError:
-                raise
-            except aiohttp.ClientConnectorError:
-                await asyncio.sleep(0.05)
-    raise AssertionError("nobody listens")
-
-
-def listening(ledger: Ledger, tmp_path: Path, port: int, **more: Any) -> dict[str, Any]:
-    path = tmp_path / "token"
-    path.write_text(f"{TOKEN}\n", encoding="utf-8")
-    return {"port": port, "token_path": str(path), "ledger_url": ledger.url, **more}
-
-
-def test_who_shows_no_certificate_is_turned_away(source: ModuleType, ledger: Ledger, tmp_path: Path, port: int) -> None:
-    ours, pem, ca = trustme.CA(), tmp_path / "server.pem", tmp_path / "ca.pem"
-    ours.issue_cert("127.0.0.1").private_key_and_cert_chain_pem.write_to_path(str(pem))
-    ours.cert_pem.write_to_path(str(ca))
-    args = listening(ledger, tmp_path, port, certificate_path=str(pem), key_path=str(pem), client_ca_path=str(ca))
-    known, strange = ssl.create_default_context(cafile=ca), ssl.create_default_context(cafile=ca)
-    ours.issue_cert("monitor.example.com").configure_cert(known)
-    trustme.CA().issue_cert("monitor.example.com").configure_cert(strange)
-
-    async def speak() -> None:
-        running = asyncio.create_task(source.main(asyncio.Queue(1), args))
-        message = {"event": "down", "nodes": []}
-        assert (await spoken(port, message, known, "https"))[0] == 200
-        for context in (ssl.create_default_context(cafile=ca), strange):
-            with pytest.raises((aiohttp.ClientError, OSError)):
-                await spoken(port, message, context, "https")
-        running.cancel()
-
-    assert source._tls(args).verify_mode is ssl.CERT_REQUIRED
-    asyncio.run(speak())
-
-
-@pytest.mark.parametrize("written", ["", f" {TOKEN}\nof the nodes\n"], ids=["one file", "one token"])
-@pytest.mark.parametrize("kinds", [[], ["nvsentinel", "dcgm"], ["dcgm"]], ids=str)
-def test_a_token_of_the_nodes_is_nobody_elses(
-    source: ModuleType, ledger: Ledger, tmp_path: Path, port: int, written: str, kinds: list[str]
-) -> None:
-    args = listening(ledger, tmp_path, port, kinds=kinds)
-    args["dcgm_token_path"] = args["token_path"]
-    if written:
-        args["dcgm_token_path"] = str(tmp_path / "dcgm.token")
-        (tmp_path / "dcgm.token").write_text(written, encoding="utf-8")
-    with pytest.raises(ConfigError, match="token_path and dcgm_token_path have one token"):
-        asyncio.run(asyncio.wait_for(source.main(asyncio.Queue(1), args), 5))
-
-
-HOSTS = ["gpu001", "gpu002", "gpu003"]
 DOWN = {"event": "down", "nodes": HOSTS}
-
-
-@pytest.fixture
-def served(ledger: Ledger) -> None:
-    ids = [ledger.identify(host, aliases=[("serial", f"SN-{host}")]) for host in HOSTS]
-    ledger.append("setup", [(node, Event("state", "admitted", {})) for node in ids])
 
 
 def test_what_lay_unread_when_it_was_ended_may_be_said_again(

@@ -10,7 +10,6 @@ import hmac
 import json
 import logging
 import os
-import ssl
 import sys
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -44,14 +43,17 @@ options:
   token_path:
     description:
       - A file whose first line is the bearer token that a monitor has to send in the header C(Authorization).
-      - Without it O(client_ca_path) is needed. With O(dcgm_token_path) it may be left out only where O(kinds) is
-        V(dcgm) alone.
+      - It may be left out only where O(kinds) is one kind, and that is V(dcgm) with O(dcgm_token_path), or
+        O(client_ca_path) is set. A certificate does not say whose word it is.
+      - With O(dcgm_token_path) it may be left out only where O(kinds) is V(dcgm) alone, as the nodes may have
+        certificates as well.
     type: str
   dcgm_token_path:
     description:
       - The same for DCGM's health watches alone, whose sender is on the GPU nodes. With it they are heard by no other
         token, and this one admits nobody else. Without it whoever is root on one node may speak for all monitors.
-      - What has the token of O(token_path) in it is refused.
+      - What has the token of O(token_path) in it is refused. Set it for the listeners of the other kinds as well, which
+        it tells that the nodes are senders.
     type: str
   certificate_path:
     description: The certificate to show, PEM, and those that signed it. Without it nothing is encrypted.
@@ -60,7 +62,10 @@ options:
     description: Its key.
     type: str
   client_ca_path:
-    description: A monitor has to show a certificate that one of these has signed. Needs O(certificate_path).
+    description:
+      - A monitor has to show a certificate that one of these has signed. Needs O(certificate_path).
+      - Without O(token_path) each such certificate speaks for the one kind of O(kinds). So have it sign for the
+        machines of that monitor alone.
     type: str
   ledger_url:
     description: The ledger that the playbooks use, as C(gpufleet_ledger_url) names it. The machine's own without it.
@@ -130,13 +135,12 @@ if (_COLLECTIONS / "ansible_collections").is_dir() and str(_COLLECTIONS) not in 
     sys.path.append(str(_COLLECTIONS))
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._alerts.alertmanager import kept_back
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._alerts.dcgm import NAME as DCGM
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._alerts.desk import Desk, desk
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._alerts.said import RECYCLE
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._alerts.speakers import general_token, own_tokens, tls
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._alerts.taken import Answer, opened
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
     BadAnswer,
-    ConfigError,
     FleetError,
     Unreachable,
 )
@@ -251,60 +255,6 @@ def _said(status: int, told: dict[str, Any]) -> web.Response:
     return web.json_response(told, status=status)
 
 
-def _token(args: dict[str, Any]) -> str:
-    """Whoever may speak here has jobs launched: an open door is none."""
-    path = args.get("token_path")
-    if not path:
-        if args.get("client_ca_path"):
-            _demand_one_kind(args)
-            return ""
-        raise ConfigError("neither token_path nor client_ca_path says who may send alerts", do="set one of them")
-    return _read(path)
-
-
-def _demand_one_kind(args: dict[str, Any]) -> None:
-    """A node has a certificate to speak for DCGM: with that alone it would be any other monitor as well."""
-    if args.get("dcgm_token_path") and list(args.get("kinds") or ()) != [DCGM]:
-        raise ConfigError(
-            "with dcgm_token_path and without token_path a node's certificate would speak for all other monitors",
-            do="set token_path, or kinds to [dcgm]",
-        )
-
-
-def _tokens(args: dict[str, Any], general: str) -> dict[str, str]:
-    """Of the kinds that have one of their own, which is none where all others have it as well."""
-    if not args.get("dcgm_token_path"):
-        return {}
-    own = _read(args["dcgm_token_path"])
-    if own == general:
-        raise ConfigError(
-            "token_path and dcgm_token_path have one token, by which root of a GPU node would speak for all monitors",
-            address=str(args["dcgm_token_path"]),
-            do="write another token into the file of dcgm_token_path",
-        )
-    return {DCGM: own}
-
-
-def _read(path: str) -> str:
-    token = Path(path).read_text(encoding="utf-8").partition("\n")[0].strip()
-    if len(token) < 16:
-        raise ConfigError("the token is too short to be one", address=str(path), wanted="16 characters or more")
-    return token
-
-
-def _tls(args: dict[str, Any]) -> ssl.SSLContext | None:
-    if not args.get("certificate_path"):
-        if args.get("client_ca_path"):
-            raise ConfigError("client_ca_path needs a certificate_path", do="set it")
-        return None
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(args["certificate_path"], args.get("key_path"))
-    if args.get("client_ca_path"):
-        context.load_verify_locations(args["client_ca_path"])
-        context.verify_mode = ssl.CERT_REQUIRED
-    return context
-
-
 def _look(at: Desk) -> None:
     """What no retry mends is told at once; a database that is away now may be there for the first message."""
     try:
@@ -315,8 +265,8 @@ def _look(at: Desk) -> None:
 
 async def main(queue: asyncio.Queue[Any], args: dict[str, Any]) -> None:
     at = desk(args, namesake)
-    token = _token(args)
-    door = Door(queue, at, token, _tokens(args, token))
+    token = general_token(args, at.kinds)
+    door = Door(queue, at, token, own_tokens(args, token))
     _look(at)
     app = web.Application(client_max_size=_LARGEST)
     app.router.add_post("/{kind}", door.heard)
@@ -324,7 +274,7 @@ async def main(queue: asyncio.Queue[Any], args: dict[str, Any]) -> None:
     await runner.setup()
     try:
         place = (args.get("host") or "127.0.0.1", int(args["port"]))
-        await web.TCPSite(runner, *place, ssl_context=_tls(args)).start()
+        await web.TCPSite(runner, *place, ssl_context=tls(args)).start()
         await door.deaf.wait()
     finally:
         await runner.cleanup()
