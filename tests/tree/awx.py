@@ -10,6 +10,7 @@ there can run.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,14 @@ FOR_TENANT = "gpufleet_for_tenant"
 #: Of these reports say what is to be launched for a node, a tenant's as well.
 OF_NAMED_NODES = ("day0_named", "recycle_named")
 NEXT = ("success", "failure", "always")
+#: What has a name by its key, and in which table that stands: the later one would have the name.
+KEYED = {
+    "one of its kind": "awx_single",
+    "a credential type": "awx_credential_types",
+    "a template": "awx_templates",
+    "a workflow": "awx_workflows",
+    "a schedule": "awx_own_schedules",
+}
 #: What closes a workflow of which a stage has failed, and what makes it fail as well.
 CLOSES, BROKEN_OFF = "status", {"status_fail_on": "always"}
 _SLICED, _IMPORT = "May be sliced", "ansible.builtin.import_playbook"
@@ -50,7 +59,7 @@ def templates_that_do_not_fit(root: Path) -> list[str]:
     if not data:
         return []
     faults = [*of_playbooks(root, data), *of_surveys(root, data), *of_workflows(data), *of_schedules(data)]
-    return [*faults, *of_reports(root, data), *of_credentials(data), *of_the_project(root, data)]
+    return [*faults, *of_keys(data), *of_reports(root, data), *of_credentials(data), *of_the_project(root, data)]
 
 
 def plays(key: str, template: Data) -> str:
@@ -146,10 +155,14 @@ def _failing(tasks: Sequence[Data]) -> Iterator[Data]:
             yield task
 
 
+def of_keys(data: Data) -> Iterator[str]:
+    """One key is one name: two things of the same key would be called alike, as the second."""
+    for (one, here), (other, there) in itertools.combinations(KEYED.items(), 2):
+        twice = sorted(set(data.get(here, ())) & set(data.get(there, ())))
+        yield from (f"{key} is {one} and {other}: both would have the name of the second" for key in twice)
+
+
 def of_workflows(data: Data) -> Iterator[str]:
-    """One key is one name: a template and a workflow of the same key would be called alike."""
-    twice = sorted(set(data["awx_templates"]) & set(data["awx_workflows"]))
-    yield from (f"{key} is a template and a workflow: both would have the name of the second" for key in twice)
     for key, workflow in data["awx_workflows"].items():
         for name, node in workflow["nodes"].items():
             yield from (f"workflow {key}, {name}: {fault}" for fault in of_a_node(data, workflow, node))
@@ -200,6 +213,8 @@ def of_schedules(data: Data) -> Iterator[str]:
         if run is None:
             yield f"schedule {key}: runs nothing that there is"
         else:
+            if run.get("needs_limit"):
+                yield f"schedule {key}: runs what needs a limit, and gives none: it would run on no host"
             yield from (f"schedule {key}: {fault}" for fault in unanswered(run, schedule.get("extra_data", {})))
 
 

@@ -56,6 +56,18 @@ def telling(*tasks: str) -> dict[str, str]:
     return {**tree("awx_templates", "readmit", "tells", value=True), "playbooks/readmit.yml": playbook}
 
 
+def _scheduled(**what: str) -> dict[str, str]:
+    """A schedule of this, which needs a limit."""
+    [(table, name)] = what.items()
+    schedule = {"daily": {table.removeprefix("awx_").removesuffix("s"): name, "extra_data": {"drain_why": "each day"}}}
+    data = {
+        **SOUND,
+        "awx_own_schedules": schedule,
+        table: {**SOUND[table], name: {**SOUND[table][name], "needs_limit": True}},
+    }
+    return {**tree(), f"{awx.DATA}/all.yml": yaml.safe_dump(data)}
+
+
 _FAIL = "name: D, ansible.builtin.fail: {msg: x}"
 _DRAIN, _BOTH = ("awx_templates", "drain"), ("awx_workflows", "both")
 _NODE, _QUESTION = (*_BOTH, "nodes", "one"), (*_DRAIN, "survey", "0")
@@ -67,6 +79,9 @@ _BROKEN = (
     (tree("awx_no_templates", "drain", value="why"), "drain: a template, and a reason"),
     (tree("awx_no_templates", "lost", value="why"), "lost: there is no such playbook"),
     (tree("awx_workflows", "drain", value=SOUND["awx_workflows"]["both"]), "drain is a template and a workflow"),
+    (tree("awx_own_schedules", value={"both": {"workflow": "both"}}), "both is a workflow and a schedule"),
+    (tree("awx_credential_types", value={"drain": {"injectors": {}}}), "drain is a credential type and a template"),
+    (tree("awx_single", value={"readmit": {"title": "x"}}), "readmit is one of its kind and a template"),
     (tree(*_DRAIN, "sliced", value=True), "template drain: sliced is True"),
     (tree("awx_templates", "readmit", "sliced", value=False), "template readmit: sliced is False"),
     (tree(*_DRAIN, "survey", value=[_WHY, _OTHER]), "drain_when is no option"),
@@ -95,6 +110,8 @@ _BROKEN = (
     (tree(*_NODE, "extra_data", value={"drain_why": "x", "drain_to": "x"}), "gives drain_to"),
     (tree("awx_own_schedules", value={"daily": {"template": "lost"}}), "schedule daily: runs nothing"),
     (tree("awx_own_schedules", value={"daily": {"template": "drain"}}), "schedule daily: gives no drain_why"),
+    (_scheduled(awx_templates="drain"), "schedule daily: runs what needs a limit"),
+    (_scheduled(awx_workflows="both"), "schedule daily: runs what needs a limit"),
     (tree("awx_credential_types", value={"a": {"injectors": {"extra_vars": {}}}}), "injects extra_vars"),
     (tree(**{f"{awx.PROJECT}/rack.yml": "---\n[]\n"}), "no template runs it"),
     (tree(**{f"{awx.PROJECT}/drain.yml": "---\n- ansible.builtin.import_playbook: a.b.drain\n"}), "imports not just"),
