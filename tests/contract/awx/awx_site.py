@@ -64,7 +64,7 @@ def setup(awx: AwxServer, *more: str, **site: Any) -> subprocess.CompletedProces
 
 
 def changed(done: subprocess.CompletedProcess[str]) -> int:
-    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.returncode == 0 and "duplicate mapping key" not in done.stdout + done.stderr, done.stdout + done.stderr
     return int(re.findall(r"changed=(\d+)", done.stdout)[-1])
 
 

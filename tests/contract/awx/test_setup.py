@@ -378,23 +378,3 @@ def test_what_is_another_organizations_is_neither_taken_nor_removed(another: Awx
     left = [one["name"] for kind in ("projects", "job_templates", "schedules") for one in another.store.all(kind)]
     assert left == ["GPU project", "GPU status", "GPU nightly look"]
     assert len(another.store.kept["credential_types"]) == types
-
-
-@pytest.mark.parametrize(
-    ("site", "word"),
-    [
-        ({"awx_names": {"day3": "x"}}, "Unknown in awx_names: day3"),
-        ({"awx_schedules": {"weekly": {}}}, "in awx_schedules: weekly"),
-        ({"awx_names": {"look": "GPU status"}}, "Called alike: GPU status"),
-        ({"awx_project_url": ""}, "awx_project_url is not set"),
-        ({"awx_slices": "many"}, "awx_slices"),
-        ({"awx_state": "gone"}, "awx_state"),
-        ({"awx_files": "/runner/project/files"}, "awx_files is /runner/project/files: it has to be a whole path"),
-        ({"awx_files": "files"}, "awx_files is files: it has to be a whole path"),
-    ],
-)
-def test_a_mistake_is_told_before_the_controller_is_asked(awx: AwxServer, site: dict[str, Any], word: str) -> None:
-    asked = len(awx.asked)
-    done = setup(awx, **site)
-    assert done.returncode and word in " ".join((done.stdout + done.stderr).split()), done.stdout
-    assert len(awx.asked) == asked
