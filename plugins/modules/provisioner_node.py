@@ -338,6 +338,8 @@ options:
     description:
       - Provisioners do not show a BMC's password, so that it cannot always be compared. V(on_create) sends it with a
         new record, and with any other change of the login. V(always) sends it each time, and is always changed.
+      - A node that is deployed, or just being, keeps with V(on_create) the BMC that its record has, address and login.
+        One that the inventory names in its place is told in RV(deferred).
     type: str
     choices: [on_create, always]
     default: on_create

@@ -15,6 +15,9 @@ _AT_REST = ("enrolled", "ready")
 class OfLeaving:
     """A part of :class:`Driver`. Both read the record at hand, and send nothing."""
 
+    #: Has the record at hand the BMC that :meth:`Driver.bmc` tells? Else that is asked for where nothing else will do.
+    bmc_at_hand: bool = True
+
     def boots(self, node: Any) -> str:
         """What the provisioner may still do to the machine without another order: boot it, install it, or wipe it. In
         words that end with what a person does there; empty where nothing. That the state says so is not enough where a

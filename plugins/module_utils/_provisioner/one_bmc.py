@@ -10,6 +10,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _net as net
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import WrongMachine
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import Wanted
 
 #: Ports that an address of a BMC need not name.
 _BMC_PORTS = (None, 443, 623)
@@ -19,6 +21,25 @@ def same_bmc(told: tuple[str, str], bmc: Mapping[str, Any]) -> bool:
     """One address may serve several systems."""
     system, ours = _last(told[1]), _last(str(bmc.get("bmc_system_id") or ""))
     return _same_address(told[0], bmc) and system in (ours, "")
+
+
+def is_one(told: tuple[str, str], other: tuple[str, str]) -> bool:
+    """May these two records switch the same machine? Where one names no system, it is the only one there."""
+    place, systems = bmc_place(told[0]), {_last(told[1]), _last(other[1])} - {""}
+    return bool(place) and place == bmc_place(other[0]) and len(systems) < 2
+
+
+def of_another(told: tuple[str, str], name: str, wanted: Wanted, address: str) -> WrongMachine:
+    """:param name: of the record that has it."""
+    return WrongMachine(
+        f"its BMC belongs to another record there than {wanted.key}",
+        node=wanted.host,
+        address=address,
+        wanted=f"the BMC {' '.join(filter(None, told))} of no other record",
+        seen=f"record {name}",
+        do="correct gpufleet_bmc_address or gpufleet_bmc_system_id, or set gpufleet_provisioner_id to the record that"
+        " was seen, once you have seen that it is this machine; nothing was changed",
+    )
 
 
 def other_system(told: tuple[str, str], bmc: Mapping[str, Any]) -> str:

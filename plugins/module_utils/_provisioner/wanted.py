@@ -129,6 +129,8 @@ class Wanted:
     #: When that boot was begun, by this machine's clock; 0 where nobody tells.
     booted_at: float = 0.0
     update_password: bool = False
+    #: Is the record to keep the BMC that it has, whatever the inventory says? ``bmc`` tells nothing then.
+    bmc_stays: bool = False
     #: The run that asks, and all runs of ours that ever wrote to this node; None where no ledger was there to tell.
     run: str = UNNAMED
     runs: frozenset[str] | None = None

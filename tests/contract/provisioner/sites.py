@@ -136,7 +136,7 @@ class Site:
             "boot_mac": mac,
             "serial": f"S{number}",
             "bmc_protocol": "redfish",
-            "bmc_address": f"https://127.0.0.9:{8000 + number % 1000}",
+            "bmc_address": f"https://127.{number >> 16 & 63}.{number >> 8 & 255}.{number & 255}:8443",
             "bmc_username": "bmcadmin",
             "bmc_password": BMC_PASSWORD,
             "driver": self.extras,
@@ -168,7 +168,7 @@ class Site:
 
     def moved_bmc(self, options: dict[str, Any]) -> dict[str, Any]:
         """The same node, with its BMC at another address."""
-        return {**options, "bmc_address": "https://127.0.0.77:9443"}
+        return {**options, "bmc_address": options["bmc_address"].replace("8443", "9443")}
 
     def new_password(self, options: dict[str, Any], password: str) -> dict[str, Any]:
         """The same node, with another password of its BMC."""

@@ -70,12 +70,12 @@ def test_words_for_redfish(maas: Any) -> None:
 
 
 def test_r3_a_machine_is_known_by_its_bmc_where_its_board_tells_no_serial(maas: Any) -> None:
-    options = {**maas.new(), "serial": "", "bmc_address": "https://10.9.0.1:8443", "bmc_system_id": "5ac0"}
+    options = {**maas.new(), "serial": "", "bmc_address": "https://10.9.0.3:8443", "bmc_system_id": "5ac0"}
     lead(options, "enrolled")
     known = {key: value for key, value in options.items() if key != "boot_mac"}
     assert lead(known, "enrolled", check=True)["agrees"] == ["bmc_address"]
     others = (
-        ({"bmc_address": "https://10.9.0.1"}, ""),
+        ({"bmc_address": "https://10.9.0.3"}, ""),
         ({"bmc_system_id": "5ac1"}, "5ac0"),
         ({"bmc_system_id": ""}, "5ac0"),
     )

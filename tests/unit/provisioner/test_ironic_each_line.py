@@ -285,7 +285,8 @@ def test_t1_nodes_of_every_page_are_seen(serve: Callable[..., Server]) -> None:
 
 def test_t1_no_result_shows_a_password(serve: Callable[..., Server]) -> None:
     bmc = {"bmc_address": "10.0.0.1", "bmc_username": "admin", "bmc_password": SECRET}
-    server, line = serve(lambda *request: (200, NODE)), Line()
+    server = serve(lambda method, path, _query: (200, {"nodes": []} if method == "GET" and path == "/nodes" else NODE))
+    line = Line()
     mine = driver(server.url, line)
     _node, created = mine.enrol(wanted(bmc=bmc), None)
     old = {**NODE, "driver_info": {"redfish_address": "https://10.0.0.9", "redfish_password": "******"}}

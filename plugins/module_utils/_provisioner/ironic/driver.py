@@ -22,7 +22,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.co
     NodeState,
     mac,
 )
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ironic import record, tables, work
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ironic import bmcs, record, tables, work
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ironic import templates as of_site
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ironic.find import IronicReader
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ironic.prerequisites import lacking
@@ -105,6 +105,7 @@ class IronicDriver(IronicReader):
             "properties": dict(wanted.properties),
             "extra": _extra(wanted),
         }
+        bmcs.demand_free(self, wanted, body["driver_info"], {})
         after = {**body, "driver_info": record.shown(body["driver_info"])}
         if wanted.boot_mac:
             after["port"] = mac(wanted.boot_mac)
@@ -138,6 +139,7 @@ class IronicDriver(IronicReader):
             operations = []
         if not operations:
             return node, Changes(deferred=tuple(deferred))
+        bmcs.demand_free(self, wanted, info, raw)
         changed = self._patched(wanted, node, operations)
         return changed, _changes(raw, operations, tuple(deferred))
 

@@ -60,6 +60,8 @@ _SECRETS = ("password", "secret", "token", "k_g", "hex_kg_key", "key_file")
 HARDWARE_TYPES: Mapping[str, str] = {"redfish": "redfish", "ipmi": "ipmi"}
 _SYSTEMS = "/redfish/v1/Systems/"
 _IPMI_PORT = 623
+#: How keys of ``driver_info`` begin that say where the BMC is, and how one logs in there.
+_OF_BMC = ("redfish_", "ipmi_", "irmc_")
 
 
 def check_extras(extras: Mapping[str, Any], node: str) -> None:
@@ -88,6 +90,8 @@ def fields(wanted: Wanted) -> dict[str, Any]:
 def driver_info(wanted: Wanted) -> dict[str, Any]:
     """How Ironic reaches the BMC. Empty where the task tells no address."""
     given = dict(wanted.extras.get("driver_info") or {})
+    if wanted.bmc_stays:
+        return {key: one for key, one in given.items() if not (str(key).startswith(_OF_BMC) or is_secret(str(key)))}
     if not wanted.bmc.get("bmc_address"):
         return given
     make = {"redfish": _redfish, "ipmi": _ipmi}.get(hardware_type(wanted))

@@ -26,6 +26,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.co
     mac,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.maas import (
+    bmcs,
     images,
     marks,
     record,
@@ -94,6 +95,7 @@ class MaasDriver(MaasReader):
             self._no(wanted, images.no_boot_image(self.api, images.listed(self.api), kind))
         self._no(wanted, marks.no_dpu(wanted.extras, plain["architecture"]))
         self._no(wanted, marks.unknown_there(self.api, wanted.extras))
+        bmcs.demand_free(self, wanted, parameters, {}, "")
         # Left out, `commission` is true for administrators: the machine would be booted by being enrolled.
         fields = [*plain.items(), *marks.as_dpu(wanted.extras), *record.as_fields(parameters), ("commission", "false")]
         saying = f"hostname={name} mac_addresses={mac(wanted.boot_mac)}"
@@ -150,13 +152,13 @@ class MaasDriver(MaasReader):
         self, wanted: Wanted, node: NodeState, before: dict[str, Any], after: dict[str, Any]
     ) -> list[tuple[str, str]]:
         """The BMC's login, where it differs. The only read of secrets, and they stay in here."""
-        settled = node.raw.get("status") in tables.POWER_SETTLED
-        if not wanted.bmc.get("bmc_address") or (settled and not wanted.update_password):
+        if not wanted.bmc.get("bmc_address"):
             return []
         parameters = record.power_parameters(wanted)
         known = self.api.get(f"machines/{node.id}/", [("op", "power_parameters")])
         standing = known if isinstance(known, dict) else {}
         differing = {key: value for key, value in parameters.items() if str(standing.get(key, "")) != value}
+        bmcs.demand_free(self, wanted, differing, standing, node.id)
         fields = record.as_fields(differing)
         kind = record.power_type(wanted)
         if node.raw.get("power_type") != kind:

@@ -50,6 +50,8 @@ SYSTEM_ID = re.compile(r"[34678abcdefghkmnpqrstwxy]{6}")
 class MaasReader(Driver):
     """The reading half of the driver."""
 
+    bmc_at_hand = False
+
     def __init__(self, params: Mapping[str, Any], ctx: Context) -> None:
         super().__init__(ctx)
         self.api = MaasApi(params, ctx)
@@ -73,7 +75,7 @@ class MaasReader(Driver):
         if raw is not None:
             return self._state(raw)
         found = self._enlisted(wanted)
-        self._whoami()
+        self.whoami()
         if found is None and not self._sees_all:
             raise may_not(self.address, self._me).located(node=wanted.host)
         return found
@@ -155,7 +157,7 @@ class MaasReader(Driver):
         except (NotOurs, Refused):
             return "", ""
         known = told if isinstance(told, dict) else {}
-        return str(known.get("power_address") or ""), str(known.get("node_id") or "")
+        return bmc_in(known)
 
     def hardware(self, node: NodeState) -> Hardware | None:
         """Of a machine that was commissioned; what nobody has looked at is there as MAAS fills it in."""
@@ -250,11 +252,11 @@ class MaasReader(Driver):
             return f"locked by somebody else (owner: {owner or 'nobody'})"
         if raw.get("status") == tables.BROKEN:
             return f"marked broken: {raw.get('error_description') or raw.get('status_message') or 'no reason given'}"
-        if owner and owner not in self._owners and owner != self._whoami():
+        if owner and owner not in self._owners and owner != self.whoami():
             return f"owner is {owner}"
         return ""
 
-    def _whoami(self) -> str:
+    def whoami(self) -> str:
         if not self._me:
             user = self.api.get("users/", [("op", "whoami")])
             if not isinstance(user, dict) or not user.get("username"):
@@ -265,3 +267,8 @@ class MaasReader(Driver):
 
 def _short(name: str) -> str:
     return name.partition(".")[0]
+
+
+def bmc_in(parameters: Mapping[str, Any]) -> tuple[str, str]:
+    """Of a machine's power parameters: the BMC's address, and its system."""
+    return str(parameters.get("power_address") or ""), str(parameters.get("node_id") or "")

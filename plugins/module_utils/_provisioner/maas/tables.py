@@ -155,8 +155,6 @@ AT_REST = frozenset({0, 2, 4, FAILED_TESTING})
 LOCKABLE = frozenset({6, 9})
 #: Only in these has a machine an owner, without which MAAS takes no annotation.
 ANNOTATABLE = frozenset({6, 9, 10})
-#: The login to the BMC of a machine that serves somebody is left as it is.
-POWER_SETTLED = frozenset({6, 9})
 
 #: Power types by which MAAS switches nothing.
 BY_HAND = ("manual", "", None)

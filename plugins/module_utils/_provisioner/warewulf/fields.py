@@ -141,7 +141,7 @@ def wished(wanted: Wanted) -> Fields:
 
 def login(wanted: Wanted) -> Fields:
     """The BMC's login, where the site says that Warewulf is to have it."""
-    if not (wanted.extras.get("ipmi") or {}).get(LOGIN):
+    if wanted.bmc_stays or not (wanted.extras.get("ipmi") or {}).get(LOGIN):
         return {}
     told: Fields = {("ipmi", key): str(wanted.bmc.get(f"bmc_{key}") or "") for key in ("username", "password")}
     missing = sorted(f"gpufleet_bmc_{path[-1]}" for path, one in told.items() if not one)
@@ -165,6 +165,8 @@ def differing(own: Mapping[str, Any], wanted: Wanted) -> tuple[Fields, Fields]:
     if at(own, PASSWORD) and not wanted.update_password:
         secret.pop(PASSWORD, None)
     after.update(secret)
+    if wanted.bmc_stays:
+        after = {path: value for path, value in after.items() if path[0] != PASSWORD[0]}
     before = {path: standing(own, path) for path in after}
     changed = [path for path in after if spelled({"": before[path]}) != spelled({"": after[path]})]
     return {path: before[path] for path in changed}, {path: after[path] for path in changed}
