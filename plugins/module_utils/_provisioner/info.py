@@ -15,6 +15,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._away import Aw
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
     ConfigError,
     FleetError,
+    Refused,
     Unreachable,
     WrongMachine,
 )
@@ -103,7 +104,8 @@ def _on_its_own(
 ) -> dict[str, Any]:
     """What is asked of one node goes wrong with that one, unless it concerns all."""
     if found is None:
-        return {**UNKNOWN, "ok": True, "state": ABSENT, "reason": "", "kind": ""}
+        told = {"reason": driver.hidden, "kind": Refused.kind if driver.hidden else ""}
+        return {**UNKNOWN, "ok": not driver.hidden, **({} if driver.hidden else {"state": ABSENT}), **told}
     try:
         if isinstance(found, FleetError):
             raise found

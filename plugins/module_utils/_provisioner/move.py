@@ -53,7 +53,7 @@ def left(driver: Driver, wanted: Wanted, params: Params, ctx: Context) -> Result
     _demand_no_other_move(params, here, there, wanted)
     wanted = replace(wanted, elsewhere=None, passes=MOVED)
     moment = ctx.moment()
-    node = found(driver, wanted)
+    node = found(driver, wanted) or _as_it_left(driver, wanted, params, here)
     if node is None:
         return _gone(driver, wanted, params, here, there)
     demand_known(driver, node, wanted)
@@ -114,6 +114,15 @@ def _stands(params: Params, here: moves.Place, there: moves.Place) -> bool:
     origin, target = moves.ends(event)
     ended = event.get("name") == moves.MOVED or event.get("run_id") == params.get("run_id")
     return bool(event) and ended and moves.same(here, origin) and moves.same(there, target)
+
+
+def _as_it_left(driver: Driver, wanted: Wanted, params: Params, here: moves.Place) -> NodeState | None:
+    """By what it was called there when it left: a row that calls it otherwise since finds no record, and the one that
+    is there may be armed again."""
+    origin = moves.ends(params.get("known_move") or {})[0]
+    names = dict.fromkeys(str(origin.get(key) or "") for key in ("id", "name")) if moves.same(here, origin) else {}
+    asked = (found(driver, replace(wanted, provisioner_id=name)) for name in names if name not in ("", wanted.key))
+    return next((node for node in asked if node is not None), None)
 
 
 def _gone(driver: Driver, wanted: Wanted, params: Params, here: moves.Place, there: moves.Place) -> Result:

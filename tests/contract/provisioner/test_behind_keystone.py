@@ -25,6 +25,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     Unreachable,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import registry
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.info import info
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import of_task
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._wait import wait_until
@@ -136,6 +137,9 @@ def test_a_node_of_another_project_is_no_unknown_one(site: Any) -> None:
     with pytest.raises(Refused, match=hidden):
         lead(theirs, "released")
     assert hidden in watch_all(as_login(site, "stranger"), "released", theirs)["verdicts"][theirs["name"]]["reason"]
+    nodes = [{"host": theirs["name"]}]
+    told = info({**site.of("stranger"), "nodes": nodes}, Context()).data["verdicts"][theirs["name"]]
+    assert (told["ok"], told["state"], told["reason"]) == (False, "unknown", hidden)
     for state in ("quarantined", "readmitted"):  # nobody can tell whether a mark stands there
         with pytest.raises(Refused, match="does not show this login the node") as told:
             lead(theirs, state)

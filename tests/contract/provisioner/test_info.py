@@ -51,6 +51,13 @@ def test_one_look_for_many(site: Any) -> None:
     assert counts[0] == counts[1], "as many requests for 22 nodes as for two"
 
 
+def test_who_sees_not_all_tells_of_no_machine_that_it_is_absent(maas_site: Any) -> None:
+    options = maas_site.new()
+    assert look(maas_site, options)["verdicts"][options["name"]]["state"] == "absent"
+    told = look(maas_site, options, **maas_site.without("administrator"))["verdicts"][options["name"]]
+    assert not told["ok"] and told["state"] == "unknown" and "it sees not all" in told["reason"], told
+
+
 def test_whose_it_is(site: Any) -> None:
     options = deployed(site)
     assert look(site, options)["verdicts"][options["name"]]["foreign"] == ""

@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
+from urllib.error import HTTPError
 
 import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _moved as moves
@@ -61,6 +63,29 @@ def test_its_record_says_where_it_went_and_no_run_takes_it_up_there(site: Any) -
     for state in ("enrolled", "ready", "released", "maintenance", "serviceable"):
         with pytest.raises(NotOurs, match="was moved from here to another provisioner"):
             lead(options, state, **RUN)
+    assert site.faults.writes == []
+
+
+def test_a_row_that_calls_it_otherwise_since_does_not_hide_what_is_there(site: Any) -> None:
+    """A record that somebody has taken up again may boot the machine, whatever our inventory calls it now."""
+    options = ready(site)
+    if declined(site, "holds", lambda: leaves(options)):
+        return
+    by_hand(site, options)
+    [event] = leaves(options)["events"]
+    before = {"known_move": {"name": moves.LEFT, "run_id": "run6", "data": event["data"]}}
+    told_alone = ("boot_mac", "bmc_address") if site.name == "xcat" else ("boot_mac",)  # by more xCAT finds it itself
+    row = {key: value for key, value in options.items() if key not in told_alone}
+    other = {**row, "provisioner_id": "gpu-otherwise", **before}
+    site.faults.forget()
+    again = leaves(other)
+    assert (again["provisioner_id"], again["changed"]) == (event["data"]["from"]["id"], False), again
+    assert [one["data"]["boots"] for one in again["events"]] == ["nothing"] and site.faults.writes == []
+    for mark in site.marks:
+        with contextlib.suppress(HTTPError):  # one that a node at rest does not take
+            mark(options["name"])
+    with pytest.raises(NotOurs):
+        leaves(other)
     assert site.faults.writes == []
 
 

@@ -75,10 +75,15 @@ class MaasReader(Driver):
         if raw is not None:
             return self._state(raw)
         found = self._enlisted(wanted)
-        self.whoami()
-        if found is None and not self._sees_all:
-            raise may_not(self.address, self._me).located(node=wanted.host)
+        if found is None:
+            self._demand_sight(wanted)
         return found
+
+    def _demand_sight(self, wanted: Wanted) -> None:
+        """:raises Refused: where a machine that is not shown may be there all the same."""
+        self.whoami()
+        if not self._sees_all:
+            raise may_not(self.address, self._me).located(node=wanted.host)
 
     def find_many(self, wanted: Sequence[Wanted]) -> Found:
         """By their names, and those that no name finds by their cards: a request for each fifty of them."""
@@ -94,7 +99,10 @@ class MaasReader(Driver):
             if one.key in twice:
                 return self.find(one)
             address = mac(one.boot_mac) if one.boot_mac else ""
-            return self._of_card(one, address, enlisted[address]) if address in enlisted else None
+            if address in enlisted:
+                return self._of_card(one, address, enlisted[address])
+            self._demand_sight(one)
+            return None
 
         return many.each(wanted, found)
 
