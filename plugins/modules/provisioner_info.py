@@ -14,8 +14,9 @@ description:
     and in the provisioner's own. It takes no lease, and sends no write.
   - One look serves all of them, under C(run_once) and without. Ironic, Warewulf and xCAT list their nodes in one
     answer, MAAS fifty of them.
-  - A host that the provisioner does not know is V(absent), and V(unknown) where the login may not be shown all. What cannot be told of one host (a name that two machines
-    have, a card that belongs to another node, a record with another serial) is that host's own verdict.
+  - A host that the provisioner does not know is V(absent), and V(unknown) where the login may not be shown all there
+    are. What cannot be told of one host (a name that two machines have, a card that belongs to another node, a record
+    with another serial) is that host's own verdict.
   - Of each entry of O(nodes) it knows C(host), C(provisioner_id), C(name), C(image), C(boot_mac), C(serial),
     C(bmc_address), C(bmc_system_id) and C(driver).
 author: gpufleet.baremetal contributors (@gpufleet)
