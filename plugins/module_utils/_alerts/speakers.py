@@ -58,11 +58,29 @@ def own_tokens(args: Mapping[str, Any], general: str) -> dict[str, str]:
     return {DCGM: own}
 
 
-def _read(option: str, path: str) -> str:
-    token = Path(path).read_text(encoding="utf-8").partition("\n")[0].strip()
+def _read(option: str, path: Any) -> str:
+    try:
+        token = Path(path).read_text(encoding="utf-8").partition("\n")[0].strip()
+    except UnicodeDecodeError:
+        raise _unfit(option, path, "a token", "what is no text") from None
+    except (OSError, TypeError, ValueError) as exc:
+        raise _unfit(option, path, "a token", str(exc)) from exc
     if len(token) < 16:
-        raise ConfigError("the token is too short to be one", address=str(path), wanted="16 characters or more")
+        what = f"the token of {option} is too short to be one"
+        raise ConfigError(
+            what, address=str(path), wanted="16 characters or more", do="write a longer one into the file"
+        )
     return token
+
+
+def _unfit(option: str, path: Any, wanted: str, seen: str) -> ConfigError:
+    return ConfigError(
+        f"{option} names no file that can be used",
+        address=str(path),
+        wanted=wanted,
+        seen=seen,
+        do=f"correct {option}, or the file, and let the user of ansible-rulebook read it",
+    )
 
 
 def tls(args: Mapping[str, Any]) -> Optional[ssl.SSLContext]:
@@ -72,8 +90,34 @@ def tls(args: Mapping[str, Any]) -> Optional[ssl.SSLContext]:
             raise ConfigError("client_ca_path needs a certificate_path", do="set it")
         return None
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(args["certificate_path"], args.get("key_path"))
+    # What is asked for both files at once does not say which one it could not use.
+    _trust(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), "certificate_path", args["certificate_path"])
+    key = "key_path" if args.get("key_path") else "certificate_path"
+    try:
+        context.load_cert_chain(args["certificate_path"], args[key])
+    except (OSError, TypeError, ValueError) as exc:
+        raise _unfit(key, args[key], f"the key of {args['certificate_path']}, PEM", str(exc)) from exc
     if args.get("client_ca_path"):
-        context.load_verify_locations(args["client_ca_path"])
+        _trust(context, "client_ca_path", args["client_ca_path"])
         context.verify_mode = ssl.CERT_REQUIRED
     return context
+
+
+def _trust(context: ssl.SSLContext, option: str, path: Any) -> None:
+    try:
+        context.load_verify_locations(path)
+    except (OSError, TypeError, ValueError) as exc:
+        raise _unfit(option, path, "a certificate, PEM", str(exc)) from exc
+
+
+def place(args: Mapping[str, Any]) -> tuple[str, int]:
+    """Where it listens; a port that was a template may be a text."""
+    told = args.get("port")
+    try:
+        port = int(str(told))
+    except ValueError:
+        port = 0
+    if not 0 < port < 2**16:
+        do = "correct port, which a rulebook has from gpufleet_port"
+        raise ConfigError("port is no number of one", wanted="1 to 65535", seen=repr(told), do=do)
+    return str(args.get("host") or "127.0.0.1"), port

@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import asyncio
+import re
+import socket
 import ssl
 from collections.abc import Iterable
 from pathlib import Path
@@ -82,7 +84,10 @@ def answered(source: ModuleType, args: dict[str, Any], said: Iterable[Said]) -> 
 def test_an_open_door_is_none(source: ModuleType, ledger: Ledger, tmp_path: Path, port: int) -> None:
     args = listening(ledger, tmp_path, port)
     (tmp_path / "short").write_text("0123456789\n", encoding="utf-8")
-    for path, why in (("", "says who may send alerts"), (str(tmp_path / "short"), "too short to be one")):
+    for path, why in (
+        ("", "says who may send alerts"),
+        (str(tmp_path / "short"), "of token_path is too short to be one"),
+    ):
         with pytest.raises(ConfigError, match=why):
             ended(source, {**args, "token_path": path})
     with pytest.raises(ConfigError, match="client_ca_path needs a certificate_path"):
@@ -165,3 +170,52 @@ def test_a_token_of_the_nodes_is_nobody_elses(
         (tmp_path / "dcgm.token").write_text(written, encoding="utf-8")
     with pytest.raises(ConfigError, match="token_path and dcgm_token_path have one token"):
         ended(source, args)
+
+
+FILES = ("token_path", "dcgm_token_path", "certificate_path", "key_path", "both", "client_ca_path")
+NO_PEM = "PEM|lib|CERTIFICATE"
+WRONG = [
+    (option, written, seen) for option in FILES for written, seen in ((None, "No such"), (b"\xff", f"{NO_PEM}|no text"))
+]
+#: That is a token.
+WRONG += [(option, b"a-token-of-no-use\n", NO_PEM) for option in FILES[2:]]
+
+
+@pytest.mark.parametrize(("option", "written", "seen"), WRONG)
+def test_a_file_that_cannot_be_used_is_named(
+    source: ModuleType, by_certificate: dict[str, Any], tmp_path: Path, option: str, written: bytes | None, seen: str
+) -> None:
+    wrong = tmp_path / "wrong.pem"
+    if written:
+        wrong.write_bytes(written)
+    args = {**by_certificate, "token_path": str(tmp_path / "token"), option: str(wrong)}
+    if option == "both":
+        option = "certificate_path"
+        args.update(certificate_path=str(wrong), key_path="")
+    with pytest.raises(ConfigError) as raised:
+        ended(source, args)
+    told = str(raised.value)
+    assert told.startswith(f"{wrong}: {option} names no file") and f"Do: correct {option}" in told
+    assert re.search(f"Seen: .*({seen})", told), told
+
+
+def test_a_key_that_is_not_in_the_file_of_the_certificate_is_missed_there(
+    source: ModuleType, by_certificate: dict[str, Any], tmp_path: Path
+) -> None:
+    with pytest.raises(ConfigError, match="ca.pem: certificate_path names no file.*Wanted: the key of"):
+        ended(
+            source, {**by_certificate, "kinds": ["slurm"], "certificate_path": str(tmp_path / "ca.pem"), "key_path": ""}
+        )
+
+
+@pytest.mark.parametrize("told", ["abc", "", "0", "65536", 5051.5, None])
+def test_a_port_that_is_none_is_named(source: ModuleType, ledger: Ledger, tmp_path: Path, told: Any) -> None:
+    with pytest.raises(ConfigError, match=f"port is no number .*Seen: {told!r}. Do: correct port"):
+        ended(source, {**listening(ledger, tmp_path, 0), "port": told})
+
+
+def test_a_port_that_another_one_has_is_named(source: ModuleType, ledger: Ledger, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as another:
+        port = another.getsockname()[1]
+        with pytest.raises(ConfigError, match=f"127.0.0.1:{port}: nobody can listen there.*in use"):
+            ended(source, listening(ledger, tmp_path, port))

@@ -137,10 +137,16 @@ if (_COLLECTIONS / "ansible_collections").is_dir() and str(_COLLECTIONS) not in 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._alerts.alertmanager import kept_back
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._alerts.desk import Desk, desk
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._alerts.said import RECYCLE
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._alerts.speakers import general_token, own_tokens, tls
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._alerts.speakers import (
+    general_token,
+    own_tokens,
+    place,
+    tls,
+)
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._alerts.taken import Answer, opened
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
     BadAnswer,
+    ConfigError,
     FleetError,
     Unreachable,
 )
@@ -263,18 +269,26 @@ def _look(at: Desk) -> None:
         LOG.warning("%s", exc)
 
 
+async def _listen(site: web.TCPSite) -> None:
+    try:
+        await site.start()
+    except OSError as exc:
+        do = "end who has it, or correct host or port, which a rulebook has from gpufleet_listen and gpufleet_port"
+        raise ConfigError("nobody can listen there", address=site.name, seen=str(exc), do=do) from exc
+
+
 async def main(queue: asyncio.Queue[Any], args: dict[str, Any]) -> None:
     at = desk(args, namesake)
     token = general_token(args, at.kinds)
     door = Door(queue, at, token, own_tokens(args, token))
+    at_place, context = place(args), tls(args)
     _look(at)
     app = web.Application(client_max_size=_LARGEST)
     app.router.add_post("/{kind}", door.heard)
     runner = web.AppRunner(app, access_log=None)
     await runner.setup()
     try:
-        place = (args.get("host") or "127.0.0.1", int(args["port"]))
-        await web.TCPSite(runner, *place, ssl_context=tls(args)).start()
+        await _listen(web.TCPSite(runner, *at_place, ssl_context=context))
         await door.deaf.wait()
     finally:
         await runner.cleanup()
