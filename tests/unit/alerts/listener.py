@@ -6,6 +6,10 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
+import threading
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -54,3 +58,18 @@ def listening(ledger: Ledger, tmp_path: Path, port: int, **more: Any) -> dict[st
     path = tmp_path / "token"
     path.write_text(f"{TOKEN}\n", encoding="utf-8")
     return {"port": port, "token_path": str(path), "ledger_url": ledger.url, **more}
+
+
+@contextmanager
+def written_by_another(ledger: Ledger) -> Iterator[None]:
+    """Who else writes waits until then."""
+    path = ledger.url.removeprefix("sqlite:///")
+    with closing(sqlite3.connect(path, isolation_level=None)) as another:
+        another.execute("BEGIN IMMEDIATE")
+        yield
+        another.execute("ROLLBACK")
+
+
+def askers() -> set[threading.Thread]:
+    """Each source has one thread that asks the ledger, from its first question on."""
+    return {one for one in threading.enumerate() if one.name.startswith("ThreadPoolExecutor")}

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -13,9 +14,11 @@ from typing import Any
 import aiohttp
 import pytest
 import yaml
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._alerts.desk import Desk
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._alerts.taken import Rules
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.holder import this_run
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
-from unit.alerts.listener import HOSTS, RULEBOOKS, arguments, listening, ruleset, spoken
+from unit.alerts.listener import HOSTS, RULEBOOKS, arguments, askers, listening, ruleset, spoken, written_by_another
 
 #: Of a rulebook's variables those that are called otherwise than the option.
 CALLED = {"host": "gpufleet_listen"}
@@ -55,6 +58,10 @@ def test_a_look_launches_the_look_and_no_event_goes_into_a_job(path: Path) -> No
 DOWN = {"event": "down", "nodes": HOSTS}
 
 
+def handed_on(ledger: Ledger) -> list[tuple[str, bool]]:
+    return [(alert["data"]["node"], alert["data"].get("handed_on", True)) for alert in ledger.of_all("alert")]
+
+
 def test_what_lay_unread_when_it_was_ended_may_be_said_again(
     source: ModuleType, ledger: Ledger, served: None, tmp_path: Path, port: int
 ) -> None:
@@ -71,8 +78,37 @@ def test_what_lay_unread_when_it_was_ended_may_be_said_again(
             await asyncio.wait(tasks, timeout=0.05)
 
     asyncio.run(run())
-    told = [(alert["data"]["node"], alert["data"].get("handed_on", True)) for alert in ledger.of_all("alert")]
-    assert sorted(told) == sorted((host, handed) for host in HOSTS for handed in (True, False))
+    assert sorted(handed_on(ledger)) == sorted((host, handed) for host in HOSTS for handed in (True, False))
+
+
+@pytest.mark.parametrize("times", [1, 3])
+def test_what_the_ledger_took_while_the_source_was_ended_may_be_said_again(
+    source: ModuleType, ledger: Ledger, served: None, tmp_path: Path, port: int, times: int
+) -> None:
+    """Another one writes into the ledger, so that its answer comes late."""
+    args, message = listening(ledger, tmp_path, port), {"event": "down", "nodes": ["gpu001"]}
+    before = askers()
+
+    def say() -> None:
+        with pytest.raises(aiohttp.ClientError):
+            asyncio.run(spoken(port, message))
+
+    async def run() -> None:
+        tasks = [asyncio.create_task(source.main(asyncio.Queue(1), args)), asyncio.create_task(asyncio.to_thread(say))]
+        await asyncio.wait(tasks, timeout=0.5)  # it listens
+        with written_by_another(ledger):
+            while not askers() - before:
+                await asyncio.wait(tasks, timeout=0.05)
+            await asyncio.sleep(0.2)
+            for _time in range(times):
+                for task in asyncio.all_tasks() - {asyncio.current_task()}:
+                    task.cancel()
+                await asyncio.sleep(0.05)
+
+    asyncio.run(run())
+    assert handed_on(ledger) == [("gpu001", True), ("gpu001", False)]
+    [again], _broke = Desk(ledger.url).answers(this_run(os.getpid()), "slurm", message)
+    assert not again.refused
 
 
 def test_a_source_that_nobody_reads_ends_and_what_it_did_not_hand_on_may_be_said_again(

@@ -184,9 +184,8 @@ class Door:
             document = json.loads(await request.read())
         except (ValueError, RecursionError):
             return _said(400, {"msg": "the message is no JSON"})
-        loop = asyncio.get_running_loop()
         try:
-            found, broke = await loop.run_in_executor(self._thread, self._desk.answers, self._asker, kind, document)
+            found, broke = await self._answers(kind, document)
         except FleetError as exc:
             LOG.error("%s: %s", kind, exc)
             return _said(400 if isinstance(exc, BadAnswer) else 503, {"msg": str(exc)})
@@ -198,6 +197,16 @@ class Door:
             return _said(503, {"msg": str(broke), "answers": answers})
         return _said(200, {"answers": answers})
 
+    async def _answers(self, kind: str, document: Any) -> tuple[list[Answer], FleetError | None]:
+        """What the ledger wrote down as launched while this was ended is launched by nobody."""
+        loop = asyncio.get_running_loop()
+        asked = loop.run_in_executor(self._thread, self._desk.answers, self._asker, kind, document)
+        if await _done(asked):
+            if not asked.exception():
+                await self._given_back([one for one in asked.result()[0] if not one.refused])
+            raise asyncio.CancelledError
+        return asked.result()
+
     async def _handed_on(self, found: list[Answer]) -> bool:
         """Each is read, or none that is left stays written down as launched."""
         taken = [one for one in found if not one.refused]
@@ -208,8 +217,7 @@ class Door:
                 await self._each_read(taken)
         finally:
             # Also where the process is ended meanwhile.
-            if taken:
-                await self._given_back(taken)
+            await self._given_back(taken)
         return not taken
 
     async def _each_read(self, taken: list[Answer]) -> None:
@@ -233,13 +241,30 @@ class Door:
             await asyncio.sleep(0.02)
 
     async def _given_back(self, taken: list[Answer]) -> None:
+        if not taken:
+            return
         why = _DEAF if self.deaf.is_set() else "this is ended"
         LOG.error("%s; nothing is launched for %s", why, ", ".join(one.host for one in taken))
+        loop = asyncio.get_running_loop()
+        asked = loop.run_in_executor(self._thread, self._desk.give_back, self._asker, taken)
+        ended = await _done(asked)
         try:
-            loop = asyncio.get_running_loop()
-            await loop.run_in_executor(self._thread, self._desk.give_back, self._asker, taken)
+            asked.result()
         except FleetError as exc:
             LOG.error("they stay written down as launched: %s", exc)
+        if ended:
+            raise asyncio.CancelledError
+
+
+async def _done(asked: asyncio.Future[Any]) -> bool:
+    """The ledger's answer is waited for, though whoever asks is ended meanwhile: was that so?"""
+    ended = False
+    while not asked.done():
+        try:
+            await asyncio.wait([asked])
+        except asyncio.CancelledError:
+            ended = True
+    return ended
 
 
 def _told(one: Answer) -> None:
