@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from contextlib import nullcontext
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -143,6 +144,64 @@ def test_a_source_that_nobody_reads_ends_and_what_it_did_not_hand_on_may_be_said
     assert answers[0][0] == 503 and heard == ["gpu001"]
     asyncio.run(run(2, 10.0))
     assert answers[1][0] == 200 and heard == HOSTS, "the first was handed on, and is not once more"
+
+
+def test_what_is_given_back_is_launched_by_no_late_reader(
+    source: ModuleType, ledger: Ledger, served: None, tmp_path: Path, port: int
+) -> None:
+    """It is written into the ledger while the event lay in the queue."""
+    args, message = listening(ledger, tmp_path, port), {"event": "down", "nodes": ["gpu001"]}
+    heard: list[Any] = []
+    codes: list[int] = []
+
+    def say() -> None:
+        codes.append(asyncio.run(spoken(port, message))[0])
+
+    async def run(late: bool) -> None:
+        queue: asyncio.Queue[Any] = asyncio.Queue(1)
+        running = asyncio.create_task(source.main(queue, args))
+        running.add_done_callback(lambda task: task.cancelled() or task.exception())
+        saying = asyncio.create_task(asyncio.to_thread(say))
+        while late and queue.empty():
+            await asyncio.sleep(0.02)
+        with written_by_another(ledger) if late else nullcontext():
+            await asyncio.sleep(0.6 if late else 0)
+            reading = asyncio.create_task(queue.get())
+            await asyncio.wait([reading], timeout=0.3 if late else 10)
+            heard.extend([reading.result()["gpufleet"]["node"]] if reading.done() else [])
+        await asyncio.wait([saying], timeout=20)
+        if late:  # it ends by itself, behind its answer
+            await asyncio.wait([running], timeout=20)
+        running.cancel()
+
+    source._STARTS = 0.3
+    with pytest.raises(SystemExit):
+        asyncio.run(run(late=True))
+    assert (codes, heard) == ([503], [])
+    source._STARTS = 10.0
+    asyncio.run(run(late=False))
+    assert (codes, heard) == ([503, 200], ["gpu001"])
+
+
+def test_what_another_source_has_in_the_queue_is_left_there(
+    source: ModuleType, ledger: Ledger, served: None, tmp_path: Path, port: int
+) -> None:
+    """A ruleset has one queue for all its sources."""
+    args, message = listening(ledger, tmp_path, port), {"event": "down", "nodes": ["gpu001"]}
+    another = {"i": "of another source"}
+
+    async def run() -> tuple[int, Any]:
+        queue: asyncio.Queue[Any] = asyncio.Queue(1)
+        running = asyncio.create_task(source.main(queue, args))
+        saying = asyncio.create_task(asyncio.to_thread(lambda: asyncio.run(spoken(port, message))))
+        await queue.get()
+        queue.put_nowait(another)
+        code, _told = await saying
+        running.cancel()
+        return code, queue.get_nowait()
+
+    source._STARTS = 0.3
+    assert asyncio.run(run()) == (200, another)
 
 
 def answered(source: ModuleType, args: dict[str, Any], message: dict[str, Any]) -> dict[str, Any]:

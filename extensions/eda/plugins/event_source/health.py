@@ -167,6 +167,8 @@ class Door:
 
     def __init__(self, queue: asyncio.Queue[Any], at: Desk, token: str, tokens: Mapping[str, str]) -> None:
         self._queue, self._desk, self._token, self._tokens = queue, at, token, tokens
+        #: Without the filters, which the events of ansible-rulebook go through.
+        self._rules: asyncio.Queue[Any] = getattr(queue, "queue", queue)
         self._asker = this_run(os.getpid())
         self._thread = ThreadPoolExecutor(max_workers=1)
         self._turn, self._patience = asyncio.Lock(), _STARTS
@@ -221,24 +223,41 @@ class Door:
         return not taken
 
     async def _each_read(self, taken: list[Answer]) -> None:
-        """What was read is no more among them."""
+        """What was read is no more among them, also where this is ended meanwhile."""
         while taken and not self.deaf.is_set():
             told = taken[0].as_dict()
             event = {"gpufleet": {name: told[name] for name in told if name != "refused"}}
+            put = asyncio.ensure_future(self._queue.put(event))
+            read = False
             try:
-                await asyncio.wait_for(self._read_by_the_rules(event), self._patience)
-            except asyncio.TimeoutError:
+                await self._until_read(put)
+            finally:
+                read = self._was_read(put, event)
+                if read:
+                    del taken[0]
+            if not read:
                 self.deaf.set()
-            else:
-                del taken[0]
-                self._patience = _PATIENCE
+            self._patience = _PATIENCE
 
-    async def _read_by_the_rules(self, event: dict[str, Any]) -> None:
+    async def _until_read(self, put: asyncio.Future[None]) -> None:
         """What lies in the queue of one whose reader has ended is launched by nobody."""
-        await self._queue.put(event)
-        inner = getattr(self._queue, "queue", self._queue)
-        while not inner.empty():
+        loop = asyncio.get_running_loop()
+        end = loop.time() + self._patience
+        await asyncio.wait([put], timeout=self._patience)
+        if put.done():
+            put.result()
+        while not self._rules.empty() and loop.time() < end:
             await asyncio.sleep(0.02)
+
+    def _was_read(self, put: asyncio.Future[None], event: dict[str, Any]) -> bool:
+        """What lies there still is taken out: it is given back, and who reads late would launch it as well."""
+        whole = put.done() and not put.cancelled() and put.exception() is None
+        put.cancel()
+        lay = [self._rules.get_nowait() for _one in range(self._rules.qsize())]
+        others = [one for one in lay if not isinstance(one, dict) or one.get("gpufleet") != event["gpufleet"]]
+        for one in others:
+            self._rules.put_nowait(one)
+        return whole and len(others) == len(lay)
 
     async def _given_back(self, taken: list[Answer]) -> None:
         if not taken:
