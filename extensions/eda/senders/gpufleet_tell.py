@@ -14,6 +14,7 @@ Standard library only.
 
 from __future__ import annotations
 
+import http.client
 import json
 import os
 import ssl
@@ -64,8 +65,11 @@ def said_by(using: dict[str, str]) -> dict[str, str]:
     """The header of the token; a certificate may do without one."""
     if not using["TOKEN_PATH"]:
         return {}
-    with open(using["TOKEN_PATH"], encoding="utf-8") as source:
-        return {"Authorization": f"Bearer {source.readline().strip()}"}
+    try:
+        with open(using["TOKEN_PATH"], encoding="utf-8") as source:
+            return {"Authorization": f"Bearer {source.readline().strip()}"}
+    except (OSError, ValueError) as exc:
+        sys.exit(f"gpufleet_tell: no token with TOKEN_PATH={using['TOKEN_PATH']}: {exc}")
 
 
 def shown(using: dict[str, str]) -> ssl.SSLContext:
@@ -80,6 +84,23 @@ def shown(using: dict[str, str]) -> ssl.SSLContext:
     return context
 
 
+def tried(request: urllib.request.Request, context: ssl.SSLContext) -> tuple[int, str]:
+    """The code of the answer and what it says; 0 where none came that is whole."""
+    try:
+        with urllib.request.urlopen(request, timeout=30, context=context) as answer:
+            return 200, answer.read().decode(errors="replace")
+    except urllib.error.HTTPError as exc:
+        try:
+            return exc.code, f"{exc.code} {exc.read(2000).decode(errors='replace')}"
+        except (OSError, http.client.HTTPException) as broke:
+            return exc.code, f"{exc.code} {broke!r}"
+    except http.client.InvalidURL as exc:
+        sys.exit(f"gpufleet_tell: URL={request.full_url}: {exc}")
+    except (OSError, http.client.HTTPException) as exc:
+        # What is no HTTP, or breaks off, comes from a proxy whose listener is away.
+        return 0, str(exc) if isinstance(exc, OSError) else repr(exc)
+
+
 def main() -> None:
     kind, told = message(sys.argv[1:])
     using = settings()
@@ -87,24 +108,18 @@ def main() -> None:
         sys.exit(f"gpufleet_tell: {CONFIG} says no URL, or neither TOKEN_PATH nor CERTIFICATE_PATH")
     url = f"{using['URL'].rstrip('/')}/{kind}"
     headers = {**said_by(using), "Content-Type": "application/json"}
+    if not url.startswith(("https://", "http://")):
+        sys.exit(f"gpufleet_tell: URL={url}: it begins with neither https:// nor http://")
     request = urllib.request.Request(url, json.dumps(told).encode(), headers)
     context = shown(using)
     end = time.monotonic() + LAST_TRY
-    while True:
-        try:
-            with urllib.request.urlopen(request, timeout=30, context=context) as answer:
-                print(answer.read().decode())
-            return
-        except urllib.error.HTTPError as exc:
-            problem = f"{exc.code} {exc.read(2000).decode(errors='replace')}"
-            if exc.code < 500:
-                break
-        except OSError as exc:
-            problem = str(exc)
-        if time.monotonic() + PAUSE > end:
-            break
+    code, text = tried(request, context)
+    while (code == 0 or code >= 500) and time.monotonic() + PAUSE <= end:
         time.sleep(PAUSE)
-    sys.exit(f"gpufleet_tell: {url}: {problem}")
+        code, text = tried(request, context)
+    if code != 200:
+        sys.exit(f"gpufleet_tell: {url}: {text}")
+    print(text)
 
 
 if __name__ == "__main__":

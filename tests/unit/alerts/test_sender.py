@@ -10,7 +10,7 @@ import runpy
 import ssl
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from threading import Thread
@@ -27,6 +27,8 @@ class Refusing(HTTPServer):
     """Answers ``codes`` one after the other, and then the last one."""
 
     codes: list[int]
+    #: As many answers before them are these bytes, and the end.
+    broken: Sequence[bytes] = ()
     heard = 0
     #: What the last one has said of its token.
     token: str | None = None
@@ -38,8 +40,12 @@ class _Answer(BaseHTTPRequestHandler):
         assert isinstance(server, Refusing)
         self.rfile.read(int(self.headers["Content-Length"]))
         server.token = self.headers["Authorization"]
-        self.send_response(server.codes[min(server.heard, len(server.codes) - 1)])
         server.heard += 1
+        if server.heard <= len(server.broken):
+            self.wfile.write(server.broken[server.heard - 1])
+            self.close_connection = True
+            return
+        self.send_response(server.codes[min(server.heard - len(server.broken), len(server.codes)) - 1])
         self.send_header("Content-Length", "2")
         self.end_headers()
         self.wfile.write(b"{}")
@@ -99,6 +105,73 @@ def test_what_no_repetition_mends_is_said_once(source: Refusing, waited: list[fl
     with pytest.raises(SystemExit, match="401"):
         tell()
     assert source.heard == 1 and not waited
+
+
+CHUNKED = b"HTTP/1.1 %s\r\nTransfer-Encoding: chunked\r\n\r\n8\r\n{}"
+BROKEN = {
+    "no HTTP": b"garbage\r\n",
+    "nothing": b"",
+    "a part": b"HTTP/1.1 200 OK\r\nContent-Length: 20\r\n\r\n{}",
+    "a part of a chunk": CHUNKED % b"200 OK",
+    "a part of what a proxy says": CHUNKED % b"502 Bad Gateway",
+}
+
+
+@pytest.mark.parametrize("broken", BROKEN.values(), ids=BROKEN)
+def test_what_is_no_whole_answer_is_none(
+    source: Refusing, waited: list[float], tell: Callable[[], None], broken: bytes
+) -> None:
+    source.broken, source.codes = [broken] * 3, [200]
+    tell()
+    assert source.heard == 4 and len(waited) == 3
+
+
+@pytest.mark.parametrize("broken", BROKEN.values(), ids=BROKEN)
+def test_who_never_answers_as_a_whole_is_told_in_one_line(
+    source: Refusing, waited: list[float], tell: Callable[[], None], broken: bytes
+) -> None:
+    source.broken = [broken] * 100
+    with pytest.raises(SystemExit, match=f"http://127.0.0.1:{source.server_port}/dcgm: .+"):
+        tell()
+    assert 200 < sum(waited) < ENDED_BY_SLURM - LAST_TRY
+
+
+def test_a_refusal_that_breaks_off_is_one(source: Refusing, waited: list[float], tell: Callable[[], None]) -> None:
+    source.broken = [CHUNKED % b"401 Unauthorized"]
+    with pytest.raises(SystemExit, match="401"):
+        tell()
+    assert source.heard == 1 and not waited
+
+
+def test_an_answer_in_another_script_is_one(
+    source: Refusing, tell: Callable[[], None], capsys: pytest.CaptureFixture[str]
+) -> None:
+    source.broken = [b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n\xff{"]
+    tell()
+    assert source.heard == 1 and "{" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("written", [None, b"\xff\xfe"], ids=["none", "no text"])
+def test_a_token_that_cannot_be_read_is_named(
+    source: Refusing, tell: Callable[[], None], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, written: bytes | None
+) -> None:
+    path = tmp_path / "another"
+    if written:
+        path.write_bytes(written)
+    monkeypatch.setenv("GPUFLEET_TELL_TOKEN_PATH", str(path))
+    with pytest.raises(SystemExit, match=f"TOKEN_PATH={path}: "):
+        tell()
+    assert source.heard == 0
+
+
+@pytest.mark.parametrize("url", ["eda.example.com:5053", "https://eda.example.com:abc"])
+def test_an_address_that_is_none_is_named(
+    waited: list[float], tell: Callable[[], None], monkeypatch: pytest.MonkeyPatch, url: str
+) -> None:
+    monkeypatch.setenv("GPUFLEET_TELL_URL", url)
+    with pytest.raises(SystemExit, match=f"URL={url}/dcgm: "):
+        tell()
+    assert not waited
 
 
 @pytest.fixture
