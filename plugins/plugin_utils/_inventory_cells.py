@@ -34,6 +34,8 @@ SHEET_ERROR = re.compile(r"#(N/A|REF!|NAME\?|VALUE!|NULL!|DIV/0!|NUM!|SPILL!|#+)
 _HOST = re.compile(r"(https?://)?([A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?|\[[0-9A-Fa-f:.]+\])(:\d{1,5})?(/\S*)?\Z")
 #: An address with the length of its network, as a plan of addresses has it; a path begins with a word.
 _NETWORK = re.compile(r"(https?://)?(\d+(\.\d+){3}|\[?[0-9A-Fa-f]*:[0-9A-Fa-f:.]+\]?)/\d[\d.]*\Z")
+#: What a provisioner calls a node by: a host name, a UUID, an id. No mark that ends a name in a URL or a command.
+_ID = re.compile(r"(?!\.+\Z)[A-Za-z0-9._~-]+\Z")
 _NO_NUMBERS = frozenset(
     {"serial", "asset_tag", "name", "boot_mac", "bmc_mac", "dpu_serials", "dpu_bmc_macs", "node_id", "provisioner_id"}
 )
@@ -165,6 +167,12 @@ def _path(text: str) -> str:
     return text
 
 
+def _id(text: str) -> str:
+    if not _ID.match(text):
+        raise ValueError("no name or id of one node: letters, digits and the marks . _ ~ - are wanted")
+    return text
+
+
 def _number(text: str) -> int:
     if not text.isdigit():
         raise ValueError("a whole number is wanted")
@@ -181,6 +189,7 @@ _VALUES: dict[str, Callable[[str], Any]] = {
     "bmc_ip": _bmc,
     "bmc_ca_path": _path,
     "primary_ip": net.host,
+    "provisioner_id": _id,
     "gpu_count": _number,
     "cpu_count": _number,
     "memory_gib": _number,

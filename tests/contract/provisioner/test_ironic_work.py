@@ -91,6 +91,13 @@ def test_a_runbook_is_named_and_taken_by_a_node_with_its_trait(ironic: Any) -> N
     assert _settled(ironic, options)["ok"]
 
 
+def test_a_trait_leads_to_no_other_request(ironic: Any) -> None:
+    options = ready(ironic)
+    with pytest.raises(Refused):
+        lead({**options, **_with(ironic, traits=["../maintenance"])}, "enrolled")
+    assert ironic.ask("GET", f"/nodes/{options['name']}")["maintenance"] is False
+
+
 def test_servicing_keeps_the_deployment_and_takes_no_image(ironic: Any) -> None:
     options = deployed(ironic, deploy_id="41")
     lead(options, "serviced", **_with(ironic, service_steps=[LOG]))

@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import EvidenceMissing
-from calls import await_all, lead, ready
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import EvidenceMissing, FleetError
+from calls import await_all, deployed, lead, ready
 
 
 @pytest.mark.parametrize("state", ["enrolled", "ready", "deployed"])
@@ -73,3 +73,18 @@ def test_r3_a_record_that_was_defined_before_its_machine_came_is_made_right_by_t
     assert f"spell gpufleet_bmc_address as there, if {bmc} is it" in refused.value.do
     lead({**row, "bmc_address": f"https://{bmc}"}, "ready")
     await_all(site, "ready", {**row, "bmc_address": f"https://{bmc}"})
+
+
+@pytest.mark.parametrize("more", ["?fields=%s", "?fields=%s#", "/?fields=%s"])
+def test_r3_an_id_that_asks_for_a_part_of_a_record_hides_nothing_of_it(ironic_site: Any, more: str) -> None:
+    """Whose node it is stands in the part that was not asked for."""
+    site = ironic_site
+    theirs = deployed(site)
+    site.owned_by_somebody(theirs["name"])
+    site.proxy.forget()
+    part = "uuid,name,provision_state,provision_updated_at,extra,instance_info,driver_info"
+    row = {**theirs, "provisioner_id": theirs["name"] + more % part}
+    for state in ("released", "ready", "maintenance"):
+        with pytest.raises(FleetError):
+            lead(row, state)
+    assert site.proxy.writes == [] and site.native(theirs["name"]) == "active"

@@ -138,6 +138,10 @@ def test_forms_that_spreadsheets_write(tmp_path: Path, content: bytes) -> None:
         ("name,serial,service_tag\ng,a,b\n", "servers.csv:1:3: a second column for serial ('service_tag')"),
         ("name,,serial\ng,,b\n", "servers.csv:1:2: '' is no name of a column"),
         ("serial,provisioner\nA1,foreman\n", "one of bcm, ironic, maas, pxe, warewulf, xcat is wanted"),
+        *(
+            (f"serial,provisioner_id\nA1,{cell}\n", f"provisioner_id: {cell!r}: no name or id of one node")
+            for cell in ("gpu001?fields=uuid", "gpu001/states", "..", "gpu[01-09]", "gpu001;power off", "gpu001#")
+        ),
         ("serial,gpu_count\nA1,eight\n", "a whole number is wanted"),
         (
             "serial,bmc_ca_path\nA1,/x/$AWS_SECRET_ACCESS_KEY\n",
@@ -156,6 +160,12 @@ def test_forms_that_spreadsheets_write(tmp_path: Path, content: bytes) -> None:
 )
 def test_damage_is_refused_with_its_place(tmp_path: Path, content: str | bytes, said: str) -> None:
     assert said in refused(tmp_path, content)
+
+
+@pytest.mark.parametrize("cell", ["gpu001", "gpu-1_a.r~2.lab", "4c4c4544-0042-3510-8052-b4c04f4e3033", "abc1"])
+def test_whatever_a_provisioner_calls_one_node_by_is_taken(tmp_path: Path, cell: str) -> None:
+    (row,) = read(tmp_path, f"serial,provisioner_id\nA1,{cell}\n")
+    assert row.variables["gpufleet_provisioner_id"] == cell
 
 
 @pytest.mark.parametrize("given", ["tab", "Tab", "\\t", "\t"])

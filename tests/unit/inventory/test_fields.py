@@ -112,6 +112,7 @@ def test_names_of_ones_own_take_whatever_is_there() -> None:
         ("gpufleet_boot_mac", "zone.name", "twelve"),
         ("gpufleet_system_uuid", "zone.name", "not a UUID"),
         ("gpufleet_provisioner", "zone.name", "ironic"),
+        ("gpufleet_provisioner_id", "'gpu001?fields=uuid'", "no name or id of one node"),
         ("gpufleet_sku", "bell", "control character"),
         ("gpufleet_sku", "c1", "control character"),
         ("gpufleet_sku", "turned", "control character"),

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any
+from urllib.parse import quote
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _deployment as deployment
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import require
@@ -81,7 +82,7 @@ class IronicDriver(IronicReader):
 
     def _give_traits(self, wanted: Wanted, node: NodeState, traits: Sequence[str]) -> None:
         for trait in traits if node.id else ():
-            path = f"/nodes/{node.id}/traits/{trait}"
+            path = f"/nodes/{node.id}/traits/{quote(trait, safe='')}"
             self.api.write("PUT", path, body=None, saying="", host=wanted.host)
 
     def _templates(self, wanted: Wanted, node: NodeState) -> dict[str, Any]:

@@ -9,6 +9,7 @@ import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
+from urllib.parse import quote
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
     BadAnswer,
@@ -75,7 +76,7 @@ class IronicReader(Driver):
         return f"a login of the project {project} may not be shown the nodes of other ones" if project else ""
 
     def find(self, wanted: Wanted) -> NodeState | None:
-        return self._found(wanted, lambda key: self.api.get(f"/nodes/{key}"), self.port_of)
+        return self._found(wanted, lambda key: self.api.get(f"/nodes/{quote(key, safe='')}"), self.port_of)
 
     def find_many(self, wanted: Sequence[Wanted]) -> Found:
         """Out of Ironic's lists of nodes and ports, however many hosts these are."""

@@ -19,6 +19,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
+from urllib.parse import quote
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
     ConfigError,
@@ -45,7 +46,7 @@ def lacking(extras: Mapping[str, Any], standing: Sequence[str]) -> list[str]:
 def untakeable(api: MaasApi, tags: Sequence[str]) -> FleetError | None:
     """Why a machine cannot be given one of these tags by hand; None where it can be given all."""
     for tag in tags:
-        known = api.get(f"tags/{tag}/")
+        known = api.get(f"tags/{quote(tag, safe='')}/")
         if not isinstance(known, dict):
             return ConfigError(
                 f"MAAS has no tag {tag}",
@@ -65,7 +66,8 @@ def untakeable(api: MaasApi, tags: Sequence[str]) -> FleetError | None:
 
 def give(api: MaasApi, tag: str, system_id: str, host: str) -> None:
     """Read back by whoever calls: an id that it does not know is ignored."""
-    api.write("POST", f"tags/{tag}/", [("add", system_id)], op="update_nodes", saying=f"add={system_id}", host=host)
+    path = f"tags/{quote(tag, safe='')}/"
+    api.write("POST", path, [("add", system_id)], op="update_nodes", saying=f"add={system_id}", host=host)
 
 
 def not_given(raw: Mapping[str, Any], tags: Sequence[str]) -> FleetError | None:
