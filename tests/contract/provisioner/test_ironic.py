@@ -18,6 +18,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     ConfigError,
     NotOurs,
     Refused,
+    WrongMachine,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ironic import api as ironic_api
 from calls import Killed, Line, await_all, deployed, is_ordered_for_no_other_machine, lead, ready
@@ -74,6 +75,20 @@ def test_u3_the_record_has_the_serial_of_another_board_with_the_next_deployment(
     new["known_former_serials"] = [options["serial"]]
     assert lead(new, "deployed", redeploy=True)["changed"]
     assert ironic.ask("GET", f"/nodes/{options['name']}")["extra"]["gpufleet_serial"] == "S-new"
+
+
+def test_r2_a_record_is_not_moved_to_the_bmc_of_whoever_has_the_rows_card(ironic: Any) -> None:
+    """The login of a BMC goes there as well, and Ironic would switch that machine from then on."""
+    mine, theirs = ({**ironic.new(), "driver": {}} for _node in range(2))
+    for one in (mine, theirs):
+        lead(one, "enrolled")
+    before = ironic.ask("GET", f"/nodes/{mine['name']}")
+    ironic.proxy.forget()
+    row = {**mine, "boot_mac": theirs["boot_mac"], "bmc_address": theirs["bmc_address"], "bmc_password": "another-one"}
+    with pytest.raises(WrongMachine, match="the MAC belongs to another node"):
+        lead(row, "enrolled")
+    assert ironic.proxy.writes == [] and ironic.ask("GET", f"/nodes/{mine['name']}") == before
+    assert lead({**mine, "bmc_password": "another-one"}, "enrolled", update_password="always")["changed"]
 
 
 def test_ipmi_node_from_the_inventorys_words(ironic: Any) -> None:

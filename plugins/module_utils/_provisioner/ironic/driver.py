@@ -63,8 +63,10 @@ class IronicDriver(IronicReader):
 
     def enrol(self, wanted: Wanted, node: NodeState | None) -> tuple[NodeState, Changes]:
         is_new = node is None
+        # Before a word of the row is in its record: where its card is another's, its BMC is hardly this one's either.
+        has_port = node is not None and bool(wanted.boot_mac) and self._has_port(wanted, node)
         node, changes = self._create(wanted) if node is None else self._update(wanted, node)
-        if wanted.boot_mac and node.raw.get("uuid"):
+        if wanted.boot_mac and node.raw.get("uuid") and not has_port:
             with whole(self.api, wanted, node) if is_new else nullcontext():
                 changes = self._with_port(wanted, node, changes)
         return node, self._with_traits(wanted, node, changes)
@@ -151,24 +153,29 @@ class IronicDriver(IronicReader):
         return node if raw is None else self.state_of(raw)
 
     def _with_port(self, wanted: Wanted, node: NodeState, changes: Changes) -> Changes:
-        port = self.port_of(wanted.boot_mac)
-        if port is not None and port.get("node_uuid") == node.id:
-            return changes
         address = mac(wanted.boot_mac)
-        if port is not None:
-            raise WrongMachine(
-                "the MAC belongs to another node",
-                node=wanted.host,
-                address=self.api.address,
-                wanted=f"{address} on {node.id}",
-                seen=f"{address} on {port.get('node_uuid')}",
-                do="correct gpufleet_boot_mac, or delete that port in Ironic",
-            )
+        if self._has_port(wanted, node):
+            return changes
         body = {"address": address, "node_uuid": node.id, "pxe_enabled": True}
         what = f"the MAC {address} of gpufleet_boot_mac"
         with unless_there(self.port_of, node, address), self.taken_by_others(wanted, what):
             self.api.write("POST", "/ports", body=body, saying=f"{address} node={node.id}", host=wanted.host)
         return Changes(changes.before, {**changes.after, "port": address}, changes.deferred)
+
+    def _has_port(self, wanted: Wanted, node: NodeState) -> bool:
+        """:raises WrongMachine: where another node has it."""
+        port = self.port_of(wanted.boot_mac)
+        if port is None or port.get("node_uuid") == node.id:
+            return port is not None
+        address = mac(wanted.boot_mac)
+        raise WrongMachine(
+            "the MAC belongs to another node",
+            node=wanted.host,
+            address=self.api.address,
+            wanted=f"{address} on {node.id}",
+            seen=f"{address} on {port.get('node_uuid')}",
+            do="correct gpufleet_boot_mac, or delete that port in Ironic",
+        )
 
     def annotate(self, node: NodeState, wanted: Wanted) -> Changes:
         values = {key: value if value != "" else None for key, value in wanted.annotations.items()}
