@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.server
 import json
 import socket
@@ -18,7 +19,12 @@ import pytest
 import trustme
 import yaml
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _away as away
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import AuthFailed, ConfigError, Unreachable
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
+    AuthFailed,
+    BadAnswer,
+    ConfigError,
+    Unreachable,
+)
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ironic import api
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ironic import cloud as clouds
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.node import node
@@ -45,6 +51,8 @@ class Cloud(http.server.ThreadingHTTPServer):
         self.login = 201
         self.refuses = 404
         self.portal = False
+        #: Beginning of a path -> where a redirect of all that begins so leads.
+        self.leads: dict[str, str] = {}
         self.asked: list[str] = []
         self.file = Path()
         super().__init__(("127.0.0.1", 0), Answers)
@@ -54,6 +62,18 @@ class Cloud(http.server.ThreadingHTTPServer):
     def names(self, path: str = "/v3", region: str = "one") -> None:
         """What clouds.yaml says."""
         self.file.write_text(CLOUDS % (self.url + path, region), encoding="utf-8")
+
+    @classmethod
+    @contextlib.contextmanager
+    def running(cls) -> Iterator[Cloud]:
+        with cls() as server:
+            thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+            thread.start()
+            try:
+                yield server
+            finally:
+                server.shutdown()
+                thread.join()
 
 
 class Answers(http.server.BaseHTTPRequestHandler):
@@ -69,6 +89,9 @@ class Answers(http.server.BaseHTTPRequestHandler):
     def _answer(self) -> tuple[int, Any]:
         path = self.path.partition("?")[0]
         self.server.asked.append(f"{self.command} {path}")
+        lead = next((to for begin, to in self.server.leads.items() if path.startswith(begin)), "")
+        if lead:
+            return 307, {"Location": lead + self.path}
         if self.server.portal:
             return 200, None
         if self.server.away:
@@ -88,8 +111,11 @@ class Answers(http.server.BaseHTTPRequestHandler):
 
     def _told(self, status: int, body: Any) -> None:
         content = b"<!DOCTYPE html><title>Log in</title>" if body is None else json.dumps(body).encode()
+        content = b"" if status == 307 else content
         self.send_response(status)
         self.send_header("X-Subject-Token", "t")
+        if status == 307:
+            self.send_header("Location", body["Location"])
         self.send_header("Content-Length", str(len(content)))
         self.end_headers()
         self.wfile.write(content)
@@ -100,16 +126,12 @@ class Answers(http.server.BaseHTTPRequestHandler):
 
 @pytest.fixture
 def cloud(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cloud]:
-    with Cloud() as server:
+    with Cloud.running() as server:
         server.file = tmp_path / "clouds.yaml"
         server.names()
         # The SDK looks for it where the process was when it was loaded.
         monkeypatch.setattr("openstack.config.loader.CONFIG_FILES", [str(tmp_path / "clouds.yaml")])
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-        thread.start()
         yield server
-        server.shutdown()
-        thread.join()
 
 
 def enrol() -> dict[str, Any]:
@@ -256,3 +278,25 @@ def test_u8_a_region_that_the_catalog_has_not_is_named(cloud: Cloud) -> None:
         enrol()
     assert "region_name two" in told.value.seen and "interface" in told.value.seen
     assert "region_name and interface of the cloud in clouds.yaml" in told.value.do
+
+
+@pytest.mark.parametrize("path", ["/v3", "/identity"])
+def test_s8_a_keystone_that_leads_elsewhere_is_not_followed_with_the_login(cloud: Cloud, path: str) -> None:
+    with Cloud.running() as other:
+        cloud.leads = {"/": other.url}
+        cloud.names(path=path)
+        with pytest.raises(BadAnswer, match="HTTP 307, a redirect, which is not followed with a login") as told:
+            enrol()
+    assert (
+        other.asked == []
+        and other.url in told.value.seen
+        and told.value.details == {"setting": "auth_url in clouds.yaml"}
+    )
+
+
+def test_s8_an_ironic_that_leads_elsewhere_is_not_followed_with_the_token(cloud: Cloud) -> None:
+    with Cloud.running() as other:
+        cloud.leads = {"/baremetal": other.url}
+        with pytest.raises(BadAnswer, match="HTTP 307, a redirect, which is not followed with a login") as told:
+            enrol()
+    assert other.asked == [] and "Keystone's catalog" in told.value.do

@@ -136,6 +136,7 @@ class IronicApi:
         self.address = self._name = name
         # The library sets none, and a worker would wait for a frozen peer without an end.
         cloud.session.timeout = self._timeout = float(cloud.session.timeout or TIMEOUT)
+        cloud.session.redirect = False
         auth_url, verify = cloud.config.get_auth_args().get("auth_url"), cloud.config.get_requests_verify_args()[0]
         if auth_url:
             clouds.KEYSTONE.verified_by(
@@ -143,8 +144,11 @@ class IronicApi:
             )
         plain = getattr(cloud.session, "session", None)
         if isinstance(plain, requests.Session):
-            bounded_session(plain)  # clouds.yaml says whom to trust
+            bounded_session(plain, clouds.Leading(self._asked_at))  # clouds.yaml says whom to trust
         return cloud
+
+    def _asked_at(self, url: str) -> Peer:
+        return clouds.IRONIC if url.startswith(f"{self.address}/") else clouds.KEYSTONE
 
     def _found_there(self) -> Any:
         endpoint = self._told_by_keystone(lambda cloud: cloud.endpoint_for("baremetal")).rstrip("/")

@@ -10,9 +10,11 @@ import traceback
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
+from urllib.parse import urlsplit
 
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import MissingLibrary
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._transport import Peer
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bounded import BoundedAdapter
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import BadAnswer, MissingLibrary
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._transport import Peer, short
 
 #: Names the file, as for all that is OpenStack's; a credential of AWX has no other way to bring one.
 FILE = "OS_CLIENT_CONFIG_FILE"
@@ -35,6 +37,28 @@ IRONIC = Peer(
 )
 #: What Keystone takes for a scope. An application credential has one of its own.
 _SCOPES = ("project_id", "project_name", "domain_id", "domain_name", "system_scope", "trust_id")
+
+
+class Leading(BoundedAdapter):  # type: ignore[misc]
+    """What the requests of a cloud go through: where one is led elsewhere, its login and a BMC's would go along."""
+
+    def __init__(self, peer_of: Callable[[str], Peer]) -> None:
+        self._peer_of = peer_of
+        super().__init__()
+
+    def send(self, request: Any, *args: Any, **kwargs: Any) -> Any:
+        answer = super().send(request, *args, **kwargs)
+        if not answer.is_redirect:
+            return answer
+        peer = self._peer_of(str(request.url))
+        raise BadAnswer(
+            f"{request.method} {urlsplit(request.url).path}: HTTP {answer.status_code}, a redirect, which is not"
+            " followed with a login",
+            address=str(request.url),
+            seen=short(answer.headers.get("Location", "")),
+            details=peer.elsewhere(),
+            do=f"correct {peer.setting}: scheme, host and port",
+        )
 
 
 @lru_cache(maxsize=1)
