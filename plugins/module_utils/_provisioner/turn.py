@@ -71,14 +71,18 @@ class Queue:
                 raise copied(mine.refused)
             yield
         except NoTurn as exc:
-            with self._moves:
-                for one in self._waiting:
-                    one.refused = exc
+            if mine.refused is None:  # else it has not tried, and those behind it may have come since
+                self._refuse_all(exc)
             raise
         finally:
             with self._moves:
                 self._waiting.remove(mine)
                 self._moves.notify_all()
+
+    def _refuse_all(self, why: NoTurn) -> None:
+        with self._moves:
+            for one in self._waiting:
+                one.refused = why
 
     def _is_first(self, mine: _Place) -> bool:
         """Or there is nothing to wait for any more."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import threading
+from collections.abc import Callable
 
 import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import turn
@@ -55,25 +56,34 @@ def test_who_is_cut_while_it_waits_keeps_nobody_waiting(monkeypatch: pytest.Monk
         pass
 
 
-def test_where_one_has_waited_in_vain_those_behind_it_have_as_well_and_who_comes_later_tries_again() -> None:
-    queue, told = Queue(), []
+def test_where_one_has_waited_in_vain_those_behind_it_have_as_well_and_who_comes_later_tries_itself(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Though those are still there: each of them asks whether its run is, and hears of it when it has the answer."""
+    monkeypatch.setattr(turn, "_BEAT_SECONDS", 0.01)
+    queue, told, asks, answered = Queue(), [], [], threading.Event()
 
-    def work() -> None:
+    def beat() -> None:
+        asks.append(threading.get_ident())
+        answered.wait(20)
+
+    def work(beat: Callable[[], None]) -> None:
         try:
-            with queue.place(lambda: None):
+            with queue.place(beat):
                 told.append("its turn")
         except NoTurn as exc:
             told.append(exc.what)
 
-    threads = [threading.Thread(target=work) for _number in range(3)]
+    behind = [threading.Thread(target=work, args=(beat,)) for _number in range(3)]
     with pytest.raises(NoTurn), queue.place(lambda: None):
-        for number, thread in enumerate(threads):
+        for thread in behind:
             thread.start()
-            there = functools.partial(len, queue._waiting)
-            wait_until(there, (number + 2).__eq__, timeout=20, interval=0.01, wanted="its place")
+        wait_until(lambda: len(set(asks)), (3).__eq__, timeout=20, interval=0.01, wanted="all of them asking")
         raise NoTurn("others keep xcat to themselves")
-    for thread in threads:
+    later = threading.Thread(target=work, args=(lambda: None,))
+    later.start()
+    wait_until(lambda: len(queue._waiting), (4).__eq__, timeout=20, interval=0.01, wanted="its place behind them")
+    answered.set()
+    for thread in (*behind, later):
         thread.join(20)
-    assert told == ["others keep xcat to themselves"] * 3
-    work()
-    assert told[3:] == ["its turn"]
+    assert told == ["others keep xcat to themselves"] * 3 + ["its turn"]
