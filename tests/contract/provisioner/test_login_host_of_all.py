@@ -147,7 +147,8 @@ def test_a_lease_that_was_lost_is_the_end_of_its_own_host(xcat: Any, way: Way, o
 
     asked(way)
     Crew(serve, peers.rounds).serve(names, len(names), lambda: None)
-    assert isinstance(told.pop(loses), Fenced) and all(host in found for host, found in told.items()), told
+    assert isinstance(told.pop(loses), Fenced) and set(told) == set(names[1:]), told
+    assert all(host in found for host, found in told.items()), told
     assert asked(way, "lsdef") <= 2, "the others ask together again; and where the command is was looked for"
 
 
