@@ -38,7 +38,7 @@ _OURS = (str(_HERE), str(_HERE.parent / "tests" / "mutants"))
 sys.path.insert(0, _OURS[1])
 
 from kept import Mutation, Stale, load, never_asked, stale  # noqa: E402
-from page import PAGE, noticed_then, run_of, written  # noqa: E402
+from page import PAGE, noticed_then, run_of, unnoticed_then, written  # noqa: E402
 
 FAST = "not rack and not slow"
 ANY = "not rack"
@@ -284,12 +284,14 @@ def _since(page: str, run: str) -> str:
     return f"{run_of(page)};\nsince then {run}"
 
 
-def chosen(only: str) -> list[Mutation]:
+def chosen(only: str, page: str) -> list[Mutation]:
     """The mutations whose words, path or old text hold ``only``; all without it.
 
+    :param page: to which the answers are added: what it calls not noticed is asked again, whatever it holds.
     :raises Stale: where one of them no longer applies, or there is none.
     """
-    mutations = [one for one in load() if only.lower() in f"{one.name} {one.old}".lower()]
+    again = unnoticed_then(page)
+    mutations = [one for one in load() if only.lower() in f"{one.name} {one.old}".lower() or one.name in again]
     if not mutations:
         raise Stale(f"no mutation has {only!r} in its words, path or old text: nothing was asked")
     complaints = stale(mutations, Path.cwd())
@@ -353,16 +355,16 @@ def main() -> int:
     parser.add_argument("--write", action="store_true", help=f"write the result to {PAGE}")
     parser.add_argument("--anew", action="store_true", help="ask also what was noticed before")
     options = parser.parse_args()
-    if options.write and options.only:
-        parser.error("--write is for a run over the whole list")
+    if options.write and options.only and not options.new:
+        parser.error("--write is for a run over the whole list, or over what is --new of a part")
     # Whoever ends it ends the tests that it runs, and nothing of it is left.
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     begun = time.monotonic()
     try:
-        mutations = chosen(options.only)
         before = Path(PAGE).read_text(encoding="utf-8") if options.new and Path(PAGE).exists() else ""
-        known = noticed_then(before, mutations)
-        outcomes = tried([one for one in mutations if one not in known], options.jobs, anew=options.anew)
+        known = noticed_then(before, load())
+        asked = [one for one in chosen(options.only, before) if one not in known]
+        outcomes = tried(asked, options.jobs, anew=options.anew)
     except (Stale, RuntimeError) as exc:
         print(exc, file=sys.stderr)
         return 2

@@ -91,8 +91,13 @@ def written(results: Sequence[tuple[Entry, str]], noticed: str, run: str) -> str
 def noticed_then(page: str, entries: Sequence[Entry]) -> list[Entry]:
     """The entries of which a page says that they were noticed, and that are the same still."""
     asked = set(" ".join(_STAMPS.findall(page)).split())
-    others = {name for name, _part, _result, _why in _SURVIVOR.findall(page)}
+    others = unnoticed_then(page)
     return [entry for entry in entries if stamp(entry) in asked and entry.name not in others]
+
+
+def unnoticed_then(page: str) -> set[str]:
+    """The names of those of which a page says that no test noticed them."""
+    return {name for name, _part, _result, _why in _SURVIVOR.findall(page)}
 
 
 def run_of(page: str) -> str:

@@ -106,6 +106,19 @@ def test_t1_what_a_page_does_not_tell_yet_can_be_asked_alone(tree: Path) -> None
     assert page.count("Last run: ") == 1 and page.count("since then ") == 1 and page.count("3 mutations: ") == 1
 
 
+def test_t1_a_part_of_what_a_page_does_not_tell_yet_is_added_to_it(tree: Path) -> None:
+    """With what was not noticed then, which the page would lose; the rest is not asked yet."""
+    mutants(tree, "--write")
+    with open(tree / "tests/mutants/one.yml", "a", encoding="utf-8") as list_:
+        for why, new in (("nobody of 58", "age < 58"), ("nobody below 9", "9 <= age < 60")):
+            list_.write(f"    - why: {why}\n      old: 0 <= age < 60\n      new: {new}\n")
+    done = mutants(tree, "--new", "--write", "--only", "nobody of")
+    asked = {line.split(" s  one: ")[1].split(" (")[0] for line in done.stdout.splitlines() if " s  one: " in line}
+    assert asked == {"nobody of 58", "a check left out", "a name that is not there"}, done.stdout + done.stderr
+    page = (tree / "docs/reference/mutants.md").read_text(encoding="utf-8")
+    assert "| one | 4 | 2 | 2 |" in page and "- one: a check left out (plugins/one.py): survived" in page
+
+
 @pytest.fixture
 def asked(tree: Path) -> Path:
     """The same tree, and one of its mutations was asked about and noticed."""

@@ -106,7 +106,7 @@ class IronicDriver(IronicReader):
             **record.fields(wanted),
             "driver_info": record.driver_info(wanted),
             "properties": dict(wanted.properties),
-            "extra": _extra(wanted),
+            "extra": record.extra(wanted),
         }
         bmcs.demand_free(self, wanted, body["driver_info"], {})
         after = {**body, "driver_info": record.shown(body["driver_info"])}
@@ -134,7 +134,7 @@ class IronicDriver(IronicReader):
         for key, values in (
             ("driver_info", info),
             ("properties", wanted.properties),
-            ("extra", _extra(wanted)),
+            ("extra", record.extra(wanted)),
         ):
             operations += record.patch(raw.get(key) or {}, values, under=f"/{key}")
         if operations and node.native in tables.RECORD_LOCKED:
@@ -144,7 +144,7 @@ class IronicDriver(IronicReader):
             return node, Changes(deferred=tuple(deferred))
         bmcs.demand_free(self, wanted, info, raw)
         changed = self._patched(wanted, node, operations)
-        return changed, _changes(raw, operations, tuple(deferred))
+        return changed, record.changes(raw, operations, tuple(deferred))
 
     def _patched(self, wanted: Wanted, node: NodeState, operations: list[dict[str, Any]]) -> NodeState:
         raw = self.api.write(
@@ -185,7 +185,7 @@ class IronicDriver(IronicReader):
         if node.native in tables.RECORD_LOCKED:
             return Changes(deferred=tuple(operation["path"] for operation in operations))
         self._patched(wanted, node, operations)
-        return _changes(node.raw, operations, ())
+        return record.changes(node.raw, operations, ())
 
     # -- steps -------------------------------------------------------------------------------------------------
 
@@ -331,7 +331,7 @@ class IronicDriver(IronicReader):
         noted = {**image.identity(), "before": node.stamp}
         extra = node.raw.get("extra") or {}
         # With another board than it was enrolled with it goes on by that one's serial.
-        serial = _extra(wanted) if extra.get(record.EXTRA_SERIAL) else {}
+        serial = record.extra(wanted) if extra.get(record.EXTRA_SERIAL) else {}
         operations += record.patch(extra, {**serial, record.EXTRA_IMAGE: noted}, under="/extra")
         interface = record.deploy_interface(image, wanted.extras)
         if interface and step == tables.DEPLOY and node.native in tables.INTERFACES_CHANGEABLE:
@@ -387,21 +387,3 @@ class IronicDriver(IronicReader):
             host=wanted.host,
             destructive=wanted.work,
         )
-
-
-def _extra(wanted: Wanted) -> dict[str, Any]:
-    return {record.EXTRA_SERIAL: wanted.serial} if wanted.serial else {}
-
-
-def _changes(raw: Mapping[str, Any], operations: list[dict[str, Any]], deferred: tuple[str, ...]) -> Changes:
-    before: dict[str, Any] = {}
-    after: dict[str, Any] = {}
-    for operation in operations:
-        path = operation["path"].strip("/").replace("/", ".")
-        current: Any = raw
-        for part in operation["path"].strip("/").split("/"):
-            current = current.get(part.replace("~1", "/").replace("~0", "~")) if isinstance(current, dict) else None
-        secret = record.is_secret(path)
-        before[path] = record.MASK if secret and current is not None else current
-        after[path] = f"{record.MASK} (sent again)" if secret else operation.get("value")
-    return Changes(before, after, deferred)

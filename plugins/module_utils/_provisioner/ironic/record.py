@@ -13,6 +13,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils import _deploym
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _hardware as parts
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import require
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, FleetError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import Changes
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ironic import work
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import Image, Wanted
 
@@ -304,3 +305,21 @@ def hardware_in(inventory: Mapping[str, Any]) -> parts.Hardware:
         nic_count=parts.ports(one.get("mac_address") for one in parts.listed(inventory.get("interfaces"))),
         drive_count=parts.several(parts.listed(inventory.get("disks"))),
     )
+
+
+def extra(wanted: Wanted) -> dict[str, Any]:
+    return {EXTRA_SERIAL: wanted.serial} if wanted.serial else {}
+
+
+def changes(raw: Mapping[str, Any], operations: list[dict[str, Any]], deferred: tuple[str, ...]) -> Changes:
+    before: dict[str, Any] = {}
+    after: dict[str, Any] = {}
+    for operation in operations:
+        path = operation["path"].strip("/").replace("/", ".")
+        current: Any = raw
+        for part in operation["path"].strip("/").split("/"):
+            current = current.get(part.replace("~1", "/").replace("~0", "~")) if isinstance(current, dict) else None
+        secret = is_secret(path)
+        before[path] = MASK if secret and current is not None else current
+        after[path] = f"{MASK} (sent again)" if secret else operation.get("value")
+    return Changes(before, after, deferred)
