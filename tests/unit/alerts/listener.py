@@ -46,7 +46,7 @@ async def spoken(
             try:
                 url = f"{scheme}://127.0.0.1:{port}/{kind}"
                 async with session.post(url, json=document, ssl=tls) as answer:
-                    return answer.status, await answer.json()
+                    return answer.status, await answer.json() if "json" in answer.content_type else {}
             except aiohttp.ClientConnectorCertificateError:
                 raise
             except aiohttp.ClientConnectorError:

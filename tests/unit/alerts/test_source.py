@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 from contextlib import nullcontext
 from pathlib import Path
@@ -204,17 +205,19 @@ def test_what_another_source_has_in_the_queue_is_left_there(
     assert asyncio.run(run()) == (200, another)
 
 
-def answered(source: ModuleType, args: dict[str, Any], message: dict[str, Any]) -> dict[str, Any]:
-    """What Alertmanager is answered, by a source whose events are read."""
+def answered(
+    source: ModuleType, args: dict[str, Any], message: dict[str, Any], kind: str = "alertmanager", wanted: int = 200
+) -> dict[str, Any]:
+    """What a monitor is answered, by a source whose events are read."""
 
     async def speak() -> dict[str, Any]:
         queue: asyncio.Queue[Any] = asyncio.Queue(1)
         running = asyncio.create_task(source.main(queue, args))
         reading = asyncio.create_task(queue.get())
-        code, told = await spoken(args["port"], message, kind="alertmanager")
+        code, told = await spoken(args["port"], message, kind=kind)
         for task in (reading, running):
             task.cancel()
-        assert code == 200
+        assert code == wanted
         return told
 
     return asyncio.run(speak())
@@ -239,6 +242,26 @@ def test_a_label_that_silences_what_was_a_recycle_is_told_loudly(
     with caplog.at_level("INFO"):
         answered(source, listening(ledger, tmp_path, port), {"alerts": [{"status": "firing", "labels": labels}]})
     assert [one.levelname for one in caplog.records if "nothing is launched" in one.getMessage()] == [level]
+
+
+@pytest.mark.parametrize(("event", "level"), [("down", "WARNING"), ("up", "INFO")])
+def test_a_recycle_that_is_refused_is_told_loudly_of_whom_has_no_labels_as_well(
+    source: ModuleType, ledger: Ledger, tmp_path: Path, port: int, caplog: pytest.LogCaptureFixture,
+    event: str, level: str,
+) -> None:  # fmt: skip
+    """Slurm says it but once."""
+    with caplog.at_level("INFO"):
+        answered(source, listening(ledger, tmp_path, port), {"event": event, "nodes": ["gpu009"]}, "slurm")
+    assert [one.levelname for one in caplog.records if "nothing is launched" in one.getMessage()] == [level]
+
+
+@pytest.mark.parametrize(("more", "code"), [(0, 200), (1, 413)])
+def test_what_is_larger_than_a_monitors_message_is_not_read(
+    source: ModuleType, ledger: Ledger, tmp_path: Path, port: int, more: int, code: int
+) -> None:
+    message = {"event": "down", "nodes": [], "more": ""}
+    message["more"] = "x" * (2**20 - len(json.dumps(message)) + more)
+    answered(source, listening(ledger, tmp_path, port), message, "slurm", code)
 
 
 @pytest.mark.parametrize(("severity", "levels"), [("critical", ["WARNING"]), ("info", [])])

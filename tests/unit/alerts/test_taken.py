@@ -83,6 +83,16 @@ def test_one_node_with_many_errors_is_looked_at_once(ledger: Ledger, nodes: dict
     assert not take(ledger, EARS, replace(XID, cause="Row"), RULES).refused, "it came into service anew"
 
 
+def test_looks_of_others_hide_no_job(ledger: Ledger, nodes: dict[str, str], later: Later) -> None:
+    """What was launched for the same monitor is not its newest alert any more."""
+    assert not take(ledger, EARS, XID, RULES).refused
+    write(ledger, nodes["gpu001"], "verdict", "kernel_log_gate", verdict="pass")
+    for source in ("dcgm", "slurm", "nvsentinel"):
+        later(60)
+        assert not take(ledger, EARS, replace(XID, do=LOOK, source=source), RULES).refused, "it came after that job"
+    assert "for GpuXid" in take(ledger, EARS, replace(XID, cause="NvLinkDown"), RULES).refused
+
+
 def test_what_was_taken_is_handed_on_though_the_ledger_goes_away_then(ledger: Ledger, nodes: dict[str, str]) -> None:
     """It is written down as launched, and said once more it would be refused."""
     with ledger.transaction() as conn:
@@ -182,6 +192,16 @@ def test_a_limit_is_a_host_that_the_ledger_has(ledger: Ledger, nodes: dict[str, 
         )
     told = take(ledger, EARS, replace(XID, node=name), replace(RULES, names={"n1": "gpu001"}))
     assert told.host == host and bool(told.refused) is not bool(host)
+
+
+def test_a_whole_name_is_that_of_its_own_host(ledger: Ledger, nodes: dict[str, str]) -> None:
+    """An inventory of two halls may have whole names in one, and short ones in the other."""
+    whole = ledger.identify("gpu001.hall2.example", aliases=[("serial", "SN-hall2")])
+    ledger.append("setup", [(whole, Event("state", "admitted", {}))])
+    told = take(ledger, EARS, replace(XID, node="gpu001.hall2.example"), RULES)
+    assert (told.host, told.refused) == ("gpu001.hall2.example", "")
+    assert [alert["node_id"] for alert in ledger.of_all(KIND)] == [whole]
+    assert take(ledger, EARS, XID, RULES).host == "gpu001"
 
 
 def test_a_name_of_two_machines_is_nobodys(ledger: Ledger, nodes: dict[str, str]) -> None:
