@@ -14,6 +14,7 @@ Only the second has a lifeline to the ledger.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -34,6 +35,8 @@ SERVES = "serves"
 #: The verb and its state whose intent takes back what stood before: from it on the node may be in service, whatever
 #: became of the write.
 RESUMES = (RESUMING, RESUMED) = ("scheduler_node", "resumed")
+#: Leave that is older than this by the time of its write is asked for again: a look in between may take a minute.
+OLD_SECONDS = 5.0
 
 
 class Turn:
@@ -185,6 +188,9 @@ class Context:
     :param say: shows a line of progress to a person; silent in a module.
     """
 
+    #: When the first of those was that are allowed now.
+    _allowed_at = 0.0
+
     def __init__(
         self,
         *,
@@ -228,7 +234,7 @@ class Context:
         #: What the ledger gets to know also where the verb fails.
         self.told: list[Event] = []
         self.evidence: str | None = None
-        #: The writes that were allowed since the turn began.
+        #: The writes that were allowed since the last one was sent.
         self.allowed: list[tuple[str, bool, tuple[str, ...]]] = []
 
     @asked_beside()
@@ -247,6 +253,7 @@ class Context:
         self.evidence = evidence or self.evidence
         self.ordered.update(dict.fromkeys(nodes or (self.node,), self.lifeline.order) if self.lifeline.order else {})
         self.asked.append(what)
+        self._allowed_at = self._allowed_at if self.allowed else time.monotonic()
         self.allowed.append((what, destructive, nodes))
         return True
 
@@ -257,6 +264,16 @@ class Context:
         for what, destructive, nodes in self.allowed:
             found = self.lifeline.before_write(what, nodes=nodes, destructive=destructive)
             self.evidence = found or self.evidence
+        self._allowed_at = time.monotonic()
+
+    def is_old(self) -> bool:
+        """Has the leave for the next write grown old behind a look that came after it?"""
+        return bool(self.allowed) and time.monotonic() - self._allowed_at > OLD_SECONDS
+
+    def renew(self) -> None:
+        """Right before what was allowed is sent, where a look came in between."""
+        if self.is_old():
+            self.asks_again()
 
     @contextmanager
     def ordering(self, goal: str) -> Iterator[None]:

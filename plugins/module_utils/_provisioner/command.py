@@ -18,6 +18,7 @@ from dataclasses import dataclass
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
     BadAnswer,
+    Changed,
     DeadlineExceeded,
     Unreachable,
     Unsupported,
@@ -31,6 +32,10 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.tu
 TIMEOUT = 60.0
 #: What was killed is gone within this, unless the kernel or its owner does not let it go.
 GRACE = 5.0
+
+
+class Overtaken(Changed):
+    """Another command was at work on the login host after the node was judged. Nothing was sent."""
 
 
 @dataclass(frozen=True)
@@ -107,11 +112,13 @@ def _over_there(
 ) -> Answer:
     """In a turn, after each command of an earlier one has ended there; one that nobody heard the end of is its last.
 
-    Who waited for that asks again whether it may be sent.
+    Who waited for that asks again whether it may be sent; a write that goes by a look does not wait, since whoever is
+    at work there may write to the same node.
     """
     turn = turns.lock_name(driver.name, host.local) if driver.kept_open else ""
     waited: list[Busy] = []
     host.sent = False  # nor is this one while it waits
+    judged, host.judged = host.judged, False
 
     def attempt() -> tuple[Answer, ...]:
         """None while another command has the turn."""
@@ -120,7 +127,10 @@ def _over_there(
                 driver.ctx.asks_again()
             done = host.run(argv, timeout=timeout, env=env, stdin=stdin, turn=turn)
         except Busy as exc:
+            if judged:
+                raise overtaken(driver, host, exc) from exc
             waited.append(exc)
+            host.waited = exc
             return ()
         return (Answer(done.code, done.out, done.err.strip()),)
 
@@ -133,18 +143,32 @@ def _over_there(
             wanted=f"the end of an earlier command on {host.host}",
         )
     except DeadlineExceeded as exc:
-        raise NoTurn(
-            "nothing was sent: an earlier command has not ended on the login host",
-            address=driver.address,
-            wanted="a turn in which each command has ended before the next",
-            seen=f"no turn within {turns.TIMEOUT:g} s{_kept_by(waited)}",
-            do=f"look on {host.host} for a command of {driver.name} that hangs, or a program that one has left running"
-            " with the turn's file open (descriptor 9); it keeps the others from writing, and is a person's to end",
-        ) from exc
+        raise _no_turn(driver, host, waited) from exc
     except (Unreachable, BadAnswer):
         driver.unheard = bool(turn) and host.sent
         raise
     return answer
+
+
+def _no_turn(driver: Driver, host: LoginHost, waited: Sequence[Busy]) -> NoTurn:
+    return NoTurn(
+        "nothing was sent: an earlier command has not ended on the login host",
+        address=driver.address,
+        wanted="a turn in which each command has ended before the next",
+        seen=f"no turn within {turns.TIMEOUT:g} s{_kept_by(waited)}",
+        do=f"look on {host.host} for a command of {driver.name} that hangs, or a program that one has left running"
+        " with the turn's file open (descriptor 9); it keeps the others from writing, and is a person's to end",
+    )
+
+
+def overtaken(driver: Driver, host: LoginHost, busy: Busy) -> Overtaken:
+    return Overtaken(
+        "nothing was sent: others were at work on the login host since the node was judged",
+        address=driver.address,
+        wanted=f"no other command of {driver.name} between the look and the write that goes by it",
+        seen=busy.seen or "another command",
+        do=f"run again: it is judged anew; see what writes on {host.host} all the time",
+    )
 
 
 def _demand_turn(driver: Driver) -> None:

@@ -88,6 +88,10 @@ class LoginHost:
             self._there.clock = self._known.clock
         #: May the last command have begun there? Who has the next one to send says no first: it may never be sent.
         self.sent = False
+        #: Is the next command to be sent a write that goes by a look of a moment ago?
+        self.judged = False
+        #: Who was at work there when one last had to wait.
+        self.waited: Busy | None = None
 
     def found(self, places: Sequence[str]) -> str:
         """The first of these that is a program there that its user may run; empty where none is."""

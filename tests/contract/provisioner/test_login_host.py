@@ -10,7 +10,7 @@ import os
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Optional
 
@@ -92,6 +92,8 @@ class Way:
         #: Which command that befalls, from the first one on, by a word of it.
         self.at = ""
         self.away = ""
+        #: Is told each command that has ended, before its answer comes.
+        self.then: Callable[[str], None] = lambda command: None
         #: What a shell there does before all else.
         self.before = ""
 
@@ -104,6 +106,7 @@ class Way:
             return "", self.away
         argv = [*self.argv, f"/bin/sh -c {shlex.quote(self.before + line)}"]
         done = subprocess.run(argv, input=reads, capture_output=True, text=True, timeout=seconds, check=False)
+        self.then(whole(reads))
         if self.most is not None and self.at in whole(reads):
             return done.stdout[: self.most], "Connection to mn1 closed by remote host"
         return f"Welcome\n{done.stdout}", "" if done.returncode == 0 else f"rc {done.returncode}: {done.stderr}"

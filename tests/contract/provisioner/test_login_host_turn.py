@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +15,7 @@ from typing import Any, Optional
 
 import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _there as there
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import NotOurs, Unreachable
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import Changed, NotOurs, Unreachable
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger import turns as rows
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.holder import this_run
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.lifeline import LedgerLifeline
@@ -27,8 +27,10 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.re
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._together import Peers
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context, asked_beside
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._wait import wait_until
-from calls import Line
-from test_login_host import ssh, way, whole, words, xcat  # noqa: F401  # the same host, by the same sshd
+from bcm_commands.site import BcmSite
+from calls import Line, lead, ready
+from test_login_host import over_there, ssh, way, whole, words, xcat  # noqa: F401  # the same host, by the same sshd
+from xcat_commands.site import XcatSite
 
 pytestmark = pytest.mark.slow
 
@@ -63,6 +65,85 @@ def test_what_was_kept_waiting_over_there_asks_again_before_it_is_sent(
         else:
             assert commands.run(driver, argv).code == 0 and len(line.writes) > 1
     assert (tmp_path / "sent").exists() != isinstance(line, TakenBack)
+
+
+class AtWork(Line):
+    """Another controller, of another ledger, has a command at work there right after the look that follows upon leave
+    for the nth write."""
+
+    def __init__(self, site: Any, over: Any, nth: int, do: Callable[[], None]) -> None:
+        super().__init__()
+        self._way, self._nth, self._do = over, nth, do
+        local = {key: value for key, value in site.connection().items() if key != login_host.OPTION}
+        self._theirs = connected(local, Context())
+        self._look = "foreach" if site.name == "bcm" else "lsdef"
+
+    def before_write(self, what: str, *, destructive: bool, nodes: tuple[str, ...] = ()) -> Optional[str]:
+        told = super().before_write(what, destructive=destructive, nodes=nodes)
+        if len(self.writes) == self._nth:
+            self._way.then = self._looked
+        return told
+
+    def _looked(self, command: str) -> None:
+        if self._look not in command:
+            return
+        self._way.then = lambda command: None
+        at_home = ExitStack()
+        driver = at_home.enter_context(self._theirs)
+        at_home.enter_context(turns.turn(driver, driver.ctx))
+        self._do()
+        threading.Timer(3.0, at_home.close).start()
+
+
+def held(site: Any, name: str) -> None:
+    """As another run of ours does it."""
+    word = "userdefined1" if site.name == "bcm" else "usercomment"
+    site.record(name)[word] = f"{site.record(name).get(word, '')} gpufleet-hold=gpufleet:keep:other:Anna".strip()
+
+
+def other_image(site: Any, name: str) -> None:
+    if site.name == "bcm":
+        site.record(name).update(softwareimage="gold-2", nextinstallmode="FULL")
+    else:
+        site.management.run(["nodeset", name, "osimage=gold-2"])
+
+
+@pytest.fixture(params=[XcatSite, BcmSite], ids=["xcat", "bcm"])
+def site(request: Any, started: Any, way: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:  # noqa: F811
+    with started(request.param).in_good_health() as chosen:
+        over_there(chosen, monkeypatch)
+        yield chosen
+
+
+@pytest.mark.parametrize("nth", [1, 2])
+@pytest.mark.parametrize("do", [held, other_image])
+def test_what_another_controller_did_after_our_look_stays(
+    site: Any,
+    way: Any,  # noqa: F811
+    do: Callable[[Any, str], None],
+    nth: int,
+) -> None:
+    if site.name == "bcm" and nth > 1:
+        pytest.skip("one commit is the whole order")
+    options = {**ready(site), "image": site.image(), "deploy_id": "d-1"}
+    name = options["name"]
+    site.faults.forget()
+    with pytest.raises(Changed, match="since it was judged"):
+        lead(options, "deployed", line=AtWork(site, way, nth, lambda: do(site, name)))
+    sent = [call.what.split(" ")[0] for call in site.faults.writes]
+    assert sent == ["chdef"] * (nth - 1) and site.deployments() == 0
+    record = site.record(name)
+    if do is held:
+        assert "gpufleet:keep:other:Anna" in str(record)
+    else:
+        assert record.get("provmethod") == "gold-2" or record.get("softwareimage") == "gold-2", record
+
+
+def test_who_was_at_work_on_other_nodes_alone_stops_nothing(site: Any, way: Any) -> None:  # noqa: F811
+    options = {**ready(site), "image": site.image(), "deploy_id": "d-1"}
+    line = AtWork(site, way, 1, lambda: None)
+    assert lead(options, "deployed", line=line)["ordered"] == "deployed"
+    assert site.is_ordered(options["name"], "gold-1")
 
 
 class Away(Line):

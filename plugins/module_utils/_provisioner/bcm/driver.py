@@ -32,6 +32,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.co
     NodeState,
     Taken,
 )
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.looked import looked
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.switching import OFF
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import BY_NAME, Image, Wanted
 
@@ -39,6 +40,8 @@ Nodes = Sequence[tuple[NodeState, Wanted]]
 Entry = Mapping[str, str]
 #: What a write does to the record of one node.
 Make = Callable[[NodeState, Wanted], Entry]
+#: Asks anew for which nodes it may be sent, and tells why not for the others.
+May = Callable[[Nodes], "tuple[Nodes, dict[str, FleetError]]"]
 
 #: Nodes a commit, each with a line of up to a few hundred signs.
 BLOCK = 100
@@ -89,8 +92,11 @@ class BcmDriver(BcmReader):
         sets = [f"set {key} {record.quoted(value, key, name)}" for key, value in after.items()]
         if not self.ctx.may_write(f"{add} {' '.join(after)}", destructive=True, nodes=(wanted.host,)):
             return state, changes
-        self._card_is_free(wanted, self.cmsh.cards())
-        answer = self.cmsh.run("device", add, *sets, "commit")
+        answer = looked(
+            self,
+            lambda: self._card_is_free(wanted, self.cmsh.cards()),
+            lambda _free: self.cmsh.run("device", add, *sets, "commit"),
+        )
         wrong = _differing(after, self.cmsh.nodes([name]).get(name))
         if wrong:
             raise self.cmsh.not_there(answer, f"add physicalnode {name}", wrong).located(node=wanted.host)
@@ -116,7 +122,7 @@ class BcmDriver(BcmReader):
     def _change(self, wanted: Wanted, node: NodeState, make: Make, what: str, *, hard: bool = False) -> None:
         """One node's record as it stands once leave was given: people write there as well."""
         if self.ctx.may_write(f"set {node.id} {what}", destructive=hard, nodes=(wanted.host,)):
-            for why in self._sent(make, [(node, wanted)]).values():
+            for why in self._sent(make, [(node, wanted)], self._may_still).values():
                 raise why.located(node=wanted.host)
 
     # -- power -------------------------------------------------------------------------------------------------
@@ -136,10 +142,14 @@ class BcmDriver(BcmReader):
     def switch(self, state: str, node: NodeState, wanted: Wanted) -> None:
         what = f"power -n {node.id} {state}"
         if self.ctx.may_write(what, destructive=state == OFF, nodes=(wanted.host,)):
-            _fresh, moved = meanwhile.as_judged([(node, wanted)], self.states([node.id]), self.address)
-            for why in moved.values():
-                raise why
-            self.cmsh.power(node.id, state)
+            looked(self, lambda: self._as_judged(node, wanted), lambda now: self.cmsh.power(now.id, state))
+
+    def _as_judged(self, node: NodeState, wanted: Wanted) -> NodeState:
+        """:raises Changed: where somebody has taken or held it since it was judged."""
+        fresh, moved = meanwhile.as_judged([(node, wanted)], self.states([node.id]), self.address)
+        for why in moved.values():
+            raise why
+        return fresh[0][0]
 
     def is_at_work(self, node: NodeState) -> bool:
         return node.native in tables.UNDER_WAY
@@ -167,12 +177,28 @@ class BcmDriver(BcmReader):
         yield from refused.items()
         if granted:
             make = functools.partial(_MAKE[step], self)
-            yield from self.one_request([wanted.host for _node, wanted in granted], lambda: self._sent(make, granted))
+            may = functools.partial(self.permitted, functools.partial(_WHAT[step]), step)
+            hosts = [wanted.host for _node, wanted in granted]
+            yield from self.one_request(hosts, lambda: self._sent(make, granted, may))
 
     # -- one commit --------------------------------------------------------------------------------------------
 
-    def _sent(self, make: Make, nodes: Nodes) -> dict[str, FleetError]:
+    def _sent(self, make: Make, nodes: Nodes, may: May) -> dict[str, FleetError]:
         """For those whom nobody has taken since they were judged; by host, for whom it is not there afterwards."""
+
+        def send(told: tuple[Nodes, dict[str, Entry], dict[str, FleetError]]) -> dict[str, FleetError]:
+            fresh, entries, out = told
+            return {**out, **self._committed(fresh, entries)}
+
+        return looked(self, lambda: self._to_send(make, nodes, may), send, renew=False)
+
+    def _may_still(self, nodes: Nodes) -> tuple[Nodes, dict[str, FleetError]]:
+        """Of one node."""
+        self.ctx.asks_again()
+        return nodes, {}
+
+    def _to_send(self, make: Make, nodes: Nodes, may: May) -> tuple[Nodes, dict[str, Entry], dict[str, FleetError]]:
+        """Who is as it was judged, and may be written to; what is written to each; and why not, by host, the others."""
         fresh, out = meanwhile.as_judged(nodes, self.states([node.id for node, _wanted in nodes]), self.address)
         entries: dict[str, Entry] = {}
         for node, wanted in fresh:
@@ -183,7 +209,11 @@ class BcmDriver(BcmReader):
             except ConfigError as exc:
                 entries.pop(node.id, None)
                 out[wanted.host] = exc
-        return {**out, **self._committed([one for one in fresh if one[0].id in entries], entries)}
+        ready: Nodes = [one for one in fresh if one[0].id in entries]
+        if ready and self.ctx.is_old():
+            ready, refused = may(ready)
+            out.update(refused)
+        return ready, {node.id: entries[node.id] for node, _wanted in ready}, out
 
     def _committed(self, nodes: Nodes, entries: Mapping[str, Entry]) -> dict[str, FleetError]:
         commands = record.writes(entries)
@@ -199,10 +229,10 @@ class BcmDriver(BcmReader):
                 what = " ".join(["set", node.id, *entries[node.id]])
                 wrong[wanted.host] = self.cmsh.not_there(answer, what, differing)
         armed = [(node, wanted) for node, wanted in nodes if wanted.host in wrong and _armed(node, there.get(node.id))]
-        self._disarm(armed, wrong)
+        self._disarm(armed, wrong, entries)
         return wrong
 
-    def _disarm(self, nodes: Nodes, told: Mapping[str, FleetError]) -> None:
+    def _disarm(self, nodes: Nodes, told: Mapping[str, FleetError], entries: Mapping[str, Entry]) -> None:
         """Half an order stands, which no boot of anybody's is to carry out."""
         if not nodes:
             return
@@ -210,7 +240,7 @@ class BcmDriver(BcmReader):
         left = set(names)
         with self.ctx.ordering(""), suppress(FleetError):
             if self.ctx.may_write(_words("set", names, "nextinstallmode"), nodes=tuple(told)):
-                self.cmsh.run("device", *(f"clear {name} nextinstallmode" for name in names), "commit")
+                looked(self, lambda: self._still_half(nodes, entries), self._cleared_mode)
                 now, _unread = self.cmsh.read(names)
                 left = {name for name in names if tables.is_pending(now.get(name, {"nextinstallmode": tables.FULL}))}
         for node, wanted in nodes:
@@ -218,6 +248,15 @@ class BcmDriver(BcmReader):
                 still = f"cmsh -c 'device; clear {node.id} nextinstallmode; commit'"
                 error = told[wanted.host]
                 error.do = f"it is still set to be installed at its next boot: run {still}; {error.do}".rstrip("; ")
+
+    def _still_half(self, nodes: Nodes, entries: Mapping[str, Entry]) -> list[str]:
+        """Without those that somebody has ordered another way since: that is not ours to take back."""
+        now, _unread = self.cmsh.read([node.id for node, _wanted in nodes])
+        return [node.id for node, _wanted in nodes if _is_of(node, entries[node.id], now.get(node.id, {}))]
+
+    def _cleared_mode(self, names: Sequence[str]) -> None:
+        if names:
+            self.cmsh.run("device", *(f"clear {name} nextinstallmode" for name in names), "commit")
 
     # -- what a step writes ------------------------------------------------------------------------------------
 
@@ -314,6 +353,12 @@ def _differing(entry: Entry, there: Entry | None) -> str:
         return "BCM does not know the node"
     differing = [key for key, value in entry.items() if not record.stands(key, value, there.get(key, ""))]
     return cut(", ".join(f"{key} reads {there.get(key) or 'empty'}" for key in differing), 300)
+
+
+def _is_of(before: NodeState, entry: Entry, there: Entry) -> bool:
+    """Do image and note stand as they did before this write, or as it has them?"""
+    keys = ("softwareimage", record.WORDS)
+    return all(there.get(key, "") in (before.raw.get(key, ""), entry.get(key, "")) for key in keys)
 
 
 def _armed(before: NodeState, there: Entry | None) -> bool:

@@ -195,6 +195,8 @@ class WarewulfApi:
             return False
         if last is not None:
             last()
+        self._ctx.renew()
+        self._ctx.allowed.clear()
         headers = {"If-None-Match": "*"} if new else None
         if self._answered(method, path, body, headers, timeout=timeout) is None:
             raise Refused(f"Warewulf does not know {path}", address=self.address, seen="HTTP 404")

@@ -22,6 +22,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.co
     Changes,
     NodeState,
 )
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.looked import looked
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.switching import OFF
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import BY_NAME, Wanted
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.xcat import (
@@ -123,17 +124,24 @@ class XcatDriver(XcatOrders):
         """
         verb, name = "chdef" if node is not None else "mkdef", wanted.key
         granted = self.ctx.may_write(f"{verb} -z {name} {' '.join(entry)}", nodes=(wanted.host,))
+        if not granted:
+            self._is_free(wanted, entry)
+            return
+        look = functools.partial(self._entry_now, wanted, node, entry)
+        self._told(wanted, looked(self, look, lambda now: self._written(verb, {name: now})))
+
+    def _is_free(self, wanted: Wanted, entry: Mapping[str, str]) -> None:
         if set(ALONE) & set(entry):
             self._free(wanted, entry, self.cards.now(entry))
-        if not granted:
-            return
-        if node is not None:
-            now = self._as_judged(node, wanted).raw
-            wished = {**now, **record.fields(wanted, now)}
-            entry = {**entry, **({"groups": wished["groups"]} if "groups" in entry else {})}
-            if "usercomment" in entry:
-                entry["usercomment"] = notes.commented(now, names=naming.DUE)
-        self._told(wanted, self._written(verb, {name: entry}))
+
+    def _entry_now(self, wanted: Wanted, node: NodeState | None, entry: Mapping[str, str]) -> Mapping[str, str]:
+        self._is_free(wanted, entry)
+        if node is None:
+            return entry
+        now = self._as_judged(node, wanted).raw
+        wished = {**now, **record.fields(wanted, now)}
+        comment = {"usercomment": notes.commented(now, names=naming.DUE)} if "usercomment" in entry else {}
+        return {**entry, **({"groups": wished["groups"]} if "groups" in entry else {}), **comment}
 
     # -- power -------------------------------------------------------------------------------------------------
 
@@ -141,9 +149,10 @@ class XcatDriver(XcatOrders):
         return self.cli.told([node.id], "rpower", "stat").get(node.id) or "unknown: its BMC says nothing to rpower"
 
     def switch(self, state: str, node: NodeState, wanted: Wanted) -> None:
-        one = [(node, wanted)]
-        if self.ctx.may_write(f"rpower {node.id} {state}", destructive=state == OFF, nodes=(wanted.host,)):
-            self._told(wanted, self._still_ours(one, functools.partial(self._switched, "rpower", state), None))
+        what = f"rpower {node.id} {state}"
+        if self.ctx.may_write(what, destructive=state == OFF, nodes=(wanted.host,)):
+            send = functools.partial(self._switched, "rpower", state)
+            self._told(wanted, self._still_ours([(node, wanted)], send, None, self._may_still))
 
     def is_at_work(self, node: NodeState) -> bool:
         return node.native in tables.AT_WORK
@@ -168,10 +177,14 @@ class XcatDriver(XcatOrders):
         what = f"chdef -z {node.id} usercomment: {' '.join(changes)}"
         if not self.ctx.may_write(what, nodes=(wanted.host,)):
             return
-        now = self._as_judged(node, wanted).raw
-        if "marks" in changes:
-            changes["marks"] = {**record.words(now.get("usercomment", "")).marks, **changes["marks"]}
-        self._told(wanted, self._written("chdef", {node.id: {"usercomment": notes.commented(now, **changes)}}))
+
+        def look() -> Mapping[str, str]:
+            now = self._as_judged(node, wanted).raw
+            told = record.words(now.get("usercomment", "")).marks
+            marks = {"marks": {**told, **changes["marks"]}} if "marks" in changes else {}
+            return {"usercomment": notes.commented(now, **{**changes, **marks})}
+
+        self._told(wanted, looked(self, look, lambda entry: self._written("chdef", {node.id: entry})))
 
     def _as_judged(self, node: NodeState, wanted: Wanted) -> NodeState:
         """As it stands now; what is deployed there matters to no comment.

@@ -31,6 +31,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import OF_ALL, NodeState, Taken
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.looked import begun, looked
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.unread import trouble_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import Wanted
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.xcat import (
@@ -146,8 +147,8 @@ class XcatOrders(XcatWriter):
 
         def last_of(send: Send) -> Send:
             def sent(nodes: Nodes) -> Mapping[str, FleetError]:
-                order.booted.update(names_of(nodes))
-                return send(nodes)
+                with begun(order.booted, names_of(nodes)):
+                    return send(nodes)
 
             return sent
 
@@ -219,8 +220,8 @@ class XcatOrders(XcatWriter):
     def _armed(self, order: Order, nodes: Nodes) -> Mapping[str, FleetError]:
         """Set to get this image at the next boot from the network."""
         names = names_of(nodes)
-        order.sent.update(names)
-        answer = self.cli.run("nodeset", ",".join(names), f"osimage={order.named}", nodes=len(names))
+        with begun(order.sent, names):
+            answer = self.cli.run("nodeset", ",".join(names), f"osimage={order.named}", nodes=len(names))
         failed, told = failures(answer, names), dict(lines(answer.out, names))
         (there, unread), set_up = self.cli.read(names), self.cli.told(names, "nodeset", "stat")
         wrong = {
@@ -281,9 +282,12 @@ class XcatOrders(XcatWriter):
         """The word of it, where xCAT keeps no newer one of the node (``site.nodestatus``)."""
         with self.ctx.ordering(""), suppress(FleetError):
             if nodes and self._may(_words(*_GIVES, nodes), nodes):
-                now = self.states(names_of(nodes))
-                there = [(now[node.id], wanted) for node, wanted in nodes if node.id in now]
-                self._recorded(notes.given, [one for one in there if trouble_of(one[0]) is None])
+                looked(self, lambda: self._as_they_are(nodes), functools.partial(self._recorded, notes.given))
+
+    def _as_they_are(self, nodes: Nodes) -> Nodes:
+        now = self.states(names_of(nodes))
+        there = [(now[node.id], wanted) for node, wanted in nodes if node.id in now]
+        return [one for one in there if trouble_of(one[0]) is None]
 
     def _take_back(self, nodes: Nodes, told: Mapping[str, FleetError]) -> None:
         """No boot of theirs installs anything; the error of whom that cannot be said of tells it."""
@@ -303,13 +307,20 @@ class XcatOrders(XcatWriter):
         others: list[str] = []
         with self.ctx.ordering(""), suppress(FleetError):
             if self._may(_words("nodeset", "offline", nodes), nodes):
-                ours, others = self._set_by_us(nodes)
-                wrong = self._switched("nodeset", "offline", ours) if ours else {}
-                off = [node.id for node, wanted in ours if wanted.host not in wrong]
+                off, others = looked(self, lambda: self._set_by_us(nodes), self._set_offline)
             left = [one for one in nodes if one[0].id in off]
             if left and self._may(f"chdef -z {','.join(off)} provmethod", left):
-                self._written("chdef", {name: {"provmethod": ""} for name in names_of(self._set_by_us(left)[0])})
+                looked(self, lambda: self._set_by_us(left), lambda told: self._without_method(told[0]))
         return {*off, *others}
+
+    def _set_offline(self, told: tuple[Nodes, list[str]]) -> tuple[list[str], list[str]]:
+        ours, others = told
+        wrong = self._switched("nodeset", "offline", ours) if ours else {}
+        return [node.id for node, wanted in ours if wanted.host not in wrong], others
+
+    def _without_method(self, nodes: Nodes) -> None:
+        if nodes:
+            self._written("chdef", {name: {"provmethod": ""} for name in names_of(nodes)})
 
     def _set_by_us(self, nodes: Nodes) -> tuple[Nodes, list[str]]:
         """Without those that somebody has set up for another image since: that order is not ours to take back; and who

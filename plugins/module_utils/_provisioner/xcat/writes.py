@@ -5,11 +5,13 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, FleetError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import command
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import NodeState, Taken
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.looked import looked
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import Wanted
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.xcat import meanwhile, record
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.xcat.cli import blocks, errors, failures
@@ -20,6 +22,8 @@ Nodes = Sequence[tuple[NodeState, Wanted]]
 Entries = Mapping[str, Mapping[str, str]]
 #: Sends a write for these nodes, and tells for which hosts it did not do what it was to do.
 Send = Callable[[Nodes], Mapping[str, FleetError]]
+#: Asks for which of them it may be sent, and tells why not for the others.
+May = Callable[[Nodes], "tuple[Nodes, dict[str, FleetError]]"]
 
 
 class XcatWriter(XcatReader):
@@ -49,16 +53,29 @@ class XcatWriter(XcatReader):
         if not granted:
             return
         by_host = {wanted.host: (node, wanted) for node, wanted in granted}
-        for host, why in self.one_request(list(by_host), lambda: self._still_ours(granted, send, method)):
+        may = functools.partial(self.permitted, what, step)
+        for host, why in self.one_request(list(by_host), lambda: self._still_ours(granted, send, method, may)):
             if why is None and not last:
                 left.append(by_host[host])
             else:
                 yield host, why
 
-    def _still_ours(self, nodes: Nodes, send: Send, method: str | None) -> dict[str, FleetError]:
-        """Send it for whom nobody has taken since; leave to write may have been waited for."""
-        fresh, moved = meanwhile.as_judged(nodes, self.states(names_of(nodes)), self.address, method)
-        return {**moved, **(send(fresh) if fresh else {})}
+    def _still_ours(self, nodes: Nodes, send: Send, method: str | None, may: May) -> dict[str, FleetError]:
+        """Send it for whom nobody has taken since; leave to write may have been waited for, and may be old by then."""
+
+        def look() -> tuple[Nodes, dict[str, FleetError]]:
+            fresh, out = meanwhile.as_judged(nodes, self.states(names_of(nodes)), self.address, method)
+            if not fresh or not self.ctx.is_old():
+                return fresh, out
+            granted, refused = may(fresh)
+            return granted, {**out, **refused}
+
+        return looked(self, look, lambda told: {**told[1], **(send(told[0]) if told[0] else {})}, renew=False)
+
+    def _may_still(self, nodes: Nodes) -> tuple[Nodes, dict[str, FleetError]]:
+        """Of one node."""
+        self.ctx.asks_again()
+        return nodes, {}
 
     # -- the record --------------------------------------------------------------------------------------------
 
