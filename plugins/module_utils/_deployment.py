@@ -50,6 +50,11 @@ def ids_in(content: bytes) -> list[str]:
     return [found.decode("ascii") for found in _MARKED.findall(content)]
 
 
+def ids_told(text: str) -> list[str]:
+    """The same of what a peer told: JSON may hold half a character, which no encoding has."""
+    return ids_in(text.encode("utf-8", "replace"))
+
+
 def digest(deploy_id: str) -> str:
     """What a node is told of the id that it must show: by this alone it cannot say it."""
     return "sha256:" + hashlib.sha256(deploy_id.encode()).hexdigest()

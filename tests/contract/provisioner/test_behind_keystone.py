@@ -8,6 +8,7 @@ Who is no Keystone, or a broken one, is in test_keystone.py.
 
 from __future__ import annotations
 
+import json
 import time
 import types
 from collections.abc import Iterator
@@ -99,6 +100,23 @@ def test_a_lessee_has_its_node_deployed_and_leaves_what_it_is_not_shown_to_the_o
     assert not lead(leased, "deployed")["changed"]
     with pytest.raises(Refused, match="baremetal:node:update:driver_info"):
         lead(leased, "enrolled", update_password="always")
+
+
+def test_s4_what_a_lessee_writes_into_its_node_takes_no_other_nodes_verdict_away(site: Any) -> None:
+    """Half a character, as JSON can say it and no encoding has it. Ironic lets a lessee write that."""
+    ours, theirs = ready(site), ready(site)
+    site.lease(theirs["name"])
+    for key in ("kernel", "ramdisk_kernel_arguments", "gpufleet_deploy"):
+        with registry.connected(site.of("lessee"), Context(node=theirs["name"])) as tenant:
+            patch = [{"op": "add", "path": f"/instance_info/{key}", "value": "\ud800"}]
+            tenant.api.write("PATCH", f"/nodes/{theirs['name']}", body=patch, saying="", host=theirs["name"])
+        verdicts = watch_all(site, "ready", ours, theirs)["verdicts"]
+        assert verdicts[ours["name"]]["ok"] and set(verdicts) == {ours["name"], theirs["name"]}, verdicts
+        json.dumps(verdicts, ensure_ascii=False).encode()
+        with registry.connected(site.connection(), Context(node=ours["name"])) as driver:
+            wanted = [of_task(one, driver.name, driver.image_needs, one["name"]) for one in (ours, theirs)]
+            found = driver.find_many(wanted)
+        assert found[ours["name"]].native == "available" and found[theirs["name"]].foreign.startswith("lessee is")
 
 
 def test_a_failure_of_which_a_lessee_is_not_shown_why_is_no_word_on_its_node(site: Any) -> None:

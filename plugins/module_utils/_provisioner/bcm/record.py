@@ -224,7 +224,7 @@ def parameters(record: Mapping[str, str], own: str | None) -> Record:
 
 
 def _ids(text: str) -> list[str]:
-    return deployment.ids_in(text.encode())
+    return deployment.ids_told(text)
 
 
 def stands(key: str, value: str, there: str) -> bool:

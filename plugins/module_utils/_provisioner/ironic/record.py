@@ -239,7 +239,7 @@ def deploy_id(raw: Mapping[str, Any]) -> str:
     """By the mark that an order puts there, which Ironic drops with the instance when that ends."""
     info = raw.get("instance_info") or {}
     said = str(info.get(_ARGUMENTS) or "")
-    return str(info.get(_INSTANCE_DEPLOY) or "") or next(iter(deployment.ids_in(said.encode())), "")
+    return str(info.get(_INSTANCE_DEPLOY) or "") or next(iter(deployment.ids_told(said)), "")
 
 
 def has_drive(image: Image) -> bool:

@@ -183,13 +183,13 @@ def standing(own: Mapping[str, Any], path: Path) -> Any:
 def theirs(args: Any) -> list[str]:
     """Arguments of the kernel that are none of ours."""
     words = [str(one) for one in args or ()]
-    kept = (one if not deployment.ids_in(one.encode()) else deployment.without(one) for one in words)
+    kept = (one if not deployment.ids_told(one) else deployment.without(one) for one in words)
     return [one for one in kept if one]
 
 
 def ours(args: Any) -> list[str]:
     """The mark of a deployment among them."""
-    ids = (found for one in args or () for found in deployment.ids_in(str(one).encode()))
+    ids = (found for one in args or () for found in deployment.ids_told(str(one)))
     return [deployment.marked(one) for one in ids]
 
 
