@@ -18,10 +18,12 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     ConfigError,
     NotOurs,
     Refused,
+    Unreachable,
     WrongMachine,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ironic import api as ironic_api
 from calls import Killed, Line, await_all, deployed, is_ordered_for_no_other_machine, lead, ready
+from contract.proxy import DROP, LOSE
 from ironic_server import PASSWORD, USER
 from openstack.config import loader
 
@@ -364,6 +366,31 @@ def test_a_cloud_in_place_of_a_url(ironic: Any, tmp_path: Any, monkeypatch: pyte
     assert not lead(options, "enrolled")["changed"]
     with pytest.raises(AuthFailed):
         lead({**options, "provisioner_cloud": "bad"}, "enrolled")
+
+
+def test_a_node_that_was_known_stays_where_its_row_has_the_card_of_another_one(ironic: Any) -> None:
+    """What this very call has entered is taken back then, and nothing else."""
+    ours, theirs = ironic.new(), ironic.new()
+    for options in (ours, theirs):
+        lead(options, "enrolled")
+    uuid = options_id(ironic, ours)
+    with pytest.raises(WrongMachine, match="MAC belongs to another node"):
+        lead({**ours, "boot_mac": theirs["boot_mac"]}, "enrolled")
+    assert options_id(ironic, ours) == uuid and not lead(ours, "enrolled")["changed"]
+
+
+@pytest.mark.parametrize("fault", [DROP, LOSE], ids=["not sent", "answer lost"])
+def test_a_node_whose_port_got_no_answer_stays_and_the_next_run_goes_on(ironic: Any, fault: Any) -> None:
+    """It was refused nothing; and the port may be there."""
+    options = ironic.new()
+    ironic.proxy.fault = lambda asked: fault if (asked.method, asked.path) == ("POST", "/v1/ports") else None
+    with pytest.raises(Unreachable):
+        lead(options, "enrolled")
+    uuid = options_id(ironic, options)
+    ironic.proxy.forget()
+    assert lead(options, "enrolled")["changed"] is (fault is DROP) and options_id(ironic, options) == uuid
+    [port] = ironic.ask("GET", f"/ports?node={uuid}")["ports"]
+    assert port["address"] == options["boot_mac"]
 
 
 def test_a_node_at_rest_is_ordered_for_no_other_machine(ironic: Any) -> None:
