@@ -58,14 +58,19 @@ def test_c1_a_node_that_boots_its_old_disk_is_not_deployed(site: Any) -> None:
 
 
 def test_c1_a_nextinstallmode_that_somebody_has_cleared_is_no_installation(site: Any) -> None:
-    """The system of before is up, and the installer's log has no line of the node since the order."""
+    """The system of before is up, and the installer's log has no line of the node since the order, though it is read
+    from that of another node on, which came before."""
+    other = to_deploy(site)
+    lead(other, "deployed")
     options = deployed(site, deploy_id="d-1")
     again = {**options, "image": site.image("2"), "deploy_id": "d-2"}
     lead(again, "deployed")
     del site.record(options["name"])["nextinstallmode"]
-    verdict = watch_all(site, "deployed", again, booted=True, timeout=0.3)["verdicts"][options["name"]]
-    assert not verdict["ok"] and verdict["provision_state"] == "not installed", verdict
-    assert "by no line of the installer's log" in verdict["reason"]
+    for check in (True, False):
+        told = watch_all(site, "deployed", again, other, booted=True, timeout=0.3, check=check)
+        verdict = told["verdicts"][options["name"]]
+        assert not verdict["ok"] and verdict["provision_state"] == "not installed", verdict
+        assert "by no line of the installer's log" in verdict["reason"]
     assert lead(again, "deployed")["changed"], "the next run orders it anew"
 
 

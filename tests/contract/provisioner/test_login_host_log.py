@@ -56,6 +56,28 @@ def test_the_log_of_the_installer_is_read_there(
             far.since(marks)
 
 
+def test_what_was_written_of_a_node_before_its_order_proves_no_newer_one(
+    started: Any,
+    way: Way,  # noqa: F811
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It is read as well where another one's order came before."""
+    path, marks = tmp_path / "log", {}
+    monkeypatch.setenv(ENVIRONMENT, str(path))
+    path.write_bytes(b"x gpu001 node-installer: Installmode is: FULL\n")
+    with connected({**started(BcmSite).connection(), login_host.OPTION: HOST}, Context()) as driver:
+        far, here = InstallLog(driver), InstallLog()
+        for name in ("gpu001", "gpu002"):
+            marks[name] = far.mark()
+            with path.open("ab") as file:
+                file.write(b"x gpu002 node-installer: Installmode is: FULL\n")
+        with path.open("ab") as file:
+            file.write(b"x gpu001 node-installer: Installmode is: AUTO\n")
+        told = {"gpu001": ["Installmode is: AUTO"], "gpu002": ["Installmode is: FULL"]}
+        assert far.since(marks) == here.since(marks) == told, "one of the two lines of gpu002"
+
+
 def test_a_log_that_was_not_read_to_its_end_tells_of_nobody(
     started: Any,
     way: Way,  # noqa: F811
