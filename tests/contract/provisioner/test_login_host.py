@@ -276,6 +276,19 @@ def test_a_folder_of_locks_that_others_may_write_to_is_none(driver: Any, way: Wa
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.needs_root
+def test_a_folder_of_locks_of_somebody_else_is_none(driver: Any, way: Way, tmp_path: Path) -> None:
+    """Private to another user it is open to root, and its owner takes locks away there."""
+    way.argv = ["env", f"TMPDIR={tmp_path}", "/bin/sh", "-c", 'eval "$0"']
+    folder = tmp_path / f"{login_host.FOLDER}-{os.getuid()}"
+    folder.mkdir(mode=0o700)
+    os.chown(folder, 12345, 12345)
+    driver.login_host.found(())
+    with turns.turn(driver, driver.ctx), pytest.raises(ConfigError, match="not its user's alone"):
+        commands.run(driver, ["touch", str(tmp_path / "run")])
+    assert not (tmp_path / "run").exists() and not list(folder.iterdir())
+
+
 # -- a connection that is lost -------------------------------------------------------------------------------------
 
 
