@@ -9,15 +9,17 @@ import subprocess
 from typing import Any
 
 import pytest
+from ansible_collections.gpufleet.baremetal.plugins.module_utils import _away as away
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
     AuthFailed,
     ConfigError,
     FleetError,
+    Unreachable,
     WrongMachine,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import command
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.bcm import cmsh
-from calls import await_all, deployed, lead, ready
+from calls import await_all, deployed, lead, of_all, ready
 from test_info import look
 from test_xcat_meanwhile import Waits
 
@@ -154,6 +156,22 @@ def test_a_refused_login_ends_the_batch(site: Any) -> None:
     site.faults.refuse_login()
     with pytest.raises(AuthFailed, match="BCM refused us"):
         await_all(site, "deployed", *batch)
+
+
+@pytest.mark.parametrize(("way", "kind"), [("refuse_login", AuthFailed), ("outage", Unreachable)])
+def test_what_concerns_all_hosts_of_a_task_is_met_once(
+    site: Any, way: str, kind: type[FleetError], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A login that is tried by each of a thousand hosts is locked; and each would wait for a daemon that is away."""
+    monkeypatch.setattr(away, "AWAY_SECONDS", 0.0)
+    tried = []
+    for batch in ([site.new()], [site.new() for _number in range(6)]):
+        site.faults.forget()
+        getattr(site.faults, way)()
+        told = of_all(batch, "enrolled", check=True)
+        assert all(type(one) is kind and one.node == host for host, one in told.items()), told
+        tried.append(len(site.faults.calls))
+    assert tried[0] == tried[1], tried
 
 
 def test_a_thousand_nodes_of_ten_letters_are_one_session_that_a_system_takes() -> None:
