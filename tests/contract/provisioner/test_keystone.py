@@ -23,6 +23,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     AuthFailed,
     BadAnswer,
     ConfigError,
+    Refused,
     Unreachable,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ironic import api
@@ -36,9 +37,11 @@ CLOUDS = """
 clouds:
   site:
     auth_type: password
-    auth: {auth_url: %s, username: u, password: p, project_name: gpu, user_domain_id: d, project_domain_id: d}
+    auth: {auth_url: %s, username: u, password: Hunter2-is-long,
+           project_name: gpu, user_domain_id: d, project_domain_id: d}
     region_name: %s
 """
+PASSWORD, TOKEN = "Hunter2-is-long", "gAAAAABtoken-of-the-cloud"
 
 
 class Cloud(http.server.ThreadingHTTPServer):
@@ -51,6 +54,8 @@ class Cloud(http.server.ThreadingHTTPServer):
         self.login = 201
         self.refuses = 404
         self.portal = False
+        #: Path -> what it answers in place of what stands below.
+        self.says: dict[str, tuple[int, Any]] = {}
         #: Beginning of a path -> where a redirect of all that begins so leads.
         self.leads: dict[str, str] = {}
         self.asked: list[str] = []
@@ -107,13 +112,16 @@ class Answers(http.server.BaseHTTPRequestHandler):
             "/v3/auth/tokens": (self.server.login, {"token": token}),
             "/baremetal/v1/ports": (200, {"ports": []}),
         }
+        answers |= self.server.says
         return answers.get(path.rstrip("/"), (self.server.refuses, {}))
 
     def _told(self, status: int, body: Any) -> None:
         content = b"<!DOCTYPE html><title>Log in</title>" if body is None else json.dumps(body).encode()
         content = b"" if status == 307 else content
         self.send_response(status)
-        self.send_header("X-Subject-Token", "t")
+        self.send_header("X-Subject-Token", TOKEN)
+        if body is not None:
+            self.send_header("Content-Type", "application/json")
         if status == 307:
             self.send_header("Location", body["Location"])
         self.send_header("Content-Length", str(len(content)))
@@ -300,3 +308,32 @@ def test_s8_an_ironic_that_leads_elsewhere_is_not_followed_with_the_token(cloud:
         with pytest.raises(BadAnswer, match="HTTP 307, a redirect, which is not followed with a login") as told:
             enrol()
     assert other.asked == [] and "Keystone's catalog" in told.value.do
+
+
+def test_s8_what_keystone_repeats_of_the_login_is_shown_nowhere(cloud: Cloud) -> None:
+    cloud.says = {"/v3/auth/tokens": (400, {"error": {"code": 400, "message": f"rejected: {PASSWORD} of u"}})}
+    with pytest.raises(Refused) as told:
+        enrol()
+    shown = json.dumps(told.value.as_result())
+    assert "rejected: " in shown and PASSWORD not in shown and PASSWORD[:8] not in shown
+    secret = "s3cret-of-the-application"
+    login = (
+        f"{{auth_url: {cloud.url}/v3, application_credential_id: a1b2c3d4, application_credential_secret: {secret}}}"
+    )
+    one = f"clouds:\n  site: {{auth_type: v3applicationcredential, region_name: one, auth: {login}}}\n"
+    cloud.file.write_text(one, encoding="utf-8")
+    cloud.says = {"/v3/auth/tokens": (400, {"error": {"code": 400, "message": f"{secret} of a1b2c3d4 is none"}})}
+    with pytest.raises(Refused) as told:
+        enrol()
+    shown = json.dumps(told.value.as_result())
+    assert "of a1b2c3d4 is none" in shown and secret not in shown
+
+
+def test_s8_a_token_that_ironic_repeats_is_shown_nowhere(cloud: Cloud) -> None:
+    cloud.says = {
+        "/baremetal/v1/ports": (400, {"error_message": json.dumps({"faultstring": f"no such token: {TOKEN}"})})
+    }
+    with pytest.raises(Refused) as told:
+        enrol()
+    shown = json.dumps(told.value.as_result())
+    assert "no such token: " in shown and TOKEN not in shown

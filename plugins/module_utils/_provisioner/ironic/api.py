@@ -94,7 +94,7 @@ class IronicApi:
     @cached_property
     def project(self) -> str:
         """Whose nodes this login sees; empty without a Keystone, which is asked for it."""
-        return self._told_by_keystone(lambda cloud: cloud.session.get_project_id()) if self._sdk else ""
+        return self._told_by_keystone(lambda cloud: clouds.project(cloud.session)) if self._sdk else ""
 
     @cached_property
     def _client(self) -> Any:
@@ -137,7 +137,9 @@ class IronicApi:
         # The library sets none, and a worker would wait for a frozen peer without an end.
         cloud.session.timeout = self._timeout = float(cloud.session.timeout or TIMEOUT)
         cloud.session.redirect = False
-        auth_url, verify = cloud.config.get_auth_args().get("auth_url"), cloud.config.get_requests_verify_args()[0]
+        login, verify = cloud.config.get_auth_args(), cloud.config.get_requests_verify_args()[0]
+        keep_secret(*clouds.secrets_of(login))
+        auth_url = login.get("auth_url")
         if auth_url:
             clouds.KEYSTONE.verified_by(
                 str(auth_url), verify if isinstance(verify, str) else "", "cacert in clouds.yaml"
@@ -290,7 +292,7 @@ class IronicApi:
     def _known_to_keystone(self) -> None:
         """A token that ends soon is renewed here: what hinders it is Keystone's, and Ironic knows nothing of it."""
         if self._sdk:
-            self._told_by_keystone(lambda cloud: cloud.session.get_project_id())
+            self._told_by_keystone(lambda cloud: clouds.project(cloud.session))
 
     def _sent(self, method: str, path: str, **kwargs: Any) -> Any:
         try:

@@ -14,7 +14,8 @@ from urllib.parse import urlsplit
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bounded import BoundedAdapter
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import BadAnswer, MissingLibrary
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._transport import Peer, short
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import keep_secret, short
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._transport import Peer
 
 #: Names the file, as for all that is OpenStack's; a credential of AWX has no other way to bring one.
 FILE = "OS_CLIENT_CONFIG_FILE"
@@ -35,6 +36,8 @@ IRONIC = Peer(
     login="check the cloud's login in clouds.yaml",
     setting="its endpoint in Keystone's catalog",
 )
+#: How the names of secrets end in the login of a cloud, by any plugin of keystoneauth.
+_SECRETS = ("password", "secret", "token", "passcode")
 #: What Keystone takes for a scope. An application credential has one of its own.
 _SCOPES = ("project_id", "project_name", "domain_id", "domain_name", "system_scope", "trust_id")
 
@@ -59,6 +62,17 @@ class Leading(BoundedAdapter):  # type: ignore[misc]
             details=peer.elsewhere(),
             do=f"correct {peer.setting}: scheme, host and port",
         )
+
+
+def secrets_of(login: Mapping[str, Any]) -> list[str]:
+    """Those of ``auth`` of a cloud, whatever kind of login that is."""
+    return [str(value) for key, value in login.items() if str(key).endswith(_SECRETS) and value]
+
+
+def project(session: Any) -> Any:
+    """Whose nodes a login sees, as Keystone says it; it is asked where no token lasts. None of its tokens is shown."""
+    keep_secret(*(one.split()[-1] for one in (session.get_auth_headers() or {}).values() if one))
+    return session.get_project_id()
 
 
 @lru_cache(maxsize=1)
