@@ -389,8 +389,7 @@ def test_a_node_whose_port_got_no_answer_stays_and_the_next_run_goes_on(ironic: 
     uuid = options_id(ironic, options)
     ironic.proxy.forget()
     assert lead(options, "enrolled")["changed"] is (fault is DROP) and options_id(ironic, options) == uuid
-    [port] = ironic.ask("GET", f"/ports?node={uuid}")["ports"]
-    assert port["address"] == options["boot_mac"]
+    assert [port["address"] for port in ironic.ask("GET", f"/ports?node={uuid}")["ports"]] == [options["boot_mac"]]
 
 
 def test_a_node_at_rest_is_ordered_for_no_other_machine(ironic: Any) -> None:
