@@ -383,20 +383,3 @@ def test_a_category_goes_before_the_image_and_the_node_before_both(site: Any) ->
     assert "kernelparameters" not in site.record(options["name"])
     assert site.record(theirs["name"])["kernelparameters"] == "of=node console=ttyS1,115200n8"
     del site.head.categories["gpu"]["kernelparameters"]
-
-
-def test_words_of_people_stay_through_a_whole_life(site: Any) -> None:
-    options = to_deploy(site, deploy_id="d-1")
-    name = options["name"]
-    site.record(name)["userdefined1"] = f"ask Anna, x=1 {site.record(name)['userdefined1']}"
-    lead(options, "maintenance", run_id="run7", why="reseat")
-    assert "gpufleet-hold=gpufleet:run7:reseat" in site.record(name)["userdefined1"]
-    lead(options, "serviceable", run_id="run7")
-    lead(options, "deployed", annotations={"rack/row": "r 12=a"})
-    site.boot(name)
-    assert watch_all(site, "deployed", options, booted=True)["verdicts"][name]["ok"]
-    said = site.record(name)["userdefined1"]
-    assert said.startswith("ask Anna, x=1 ") and "gpufleet-mark.rack/row=r%2012%3Da" in said
-    lead(options, "released")
-    assert site.record(name)["userdefined1"].startswith("ask Anna, x=1 ")
-    assert "gpufleet.deploy" not in str(site.record(name))

@@ -19,7 +19,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import command
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.bcm import cmsh
-from calls import await_all, deployed, lead, of_all, ready
+from calls import await_all, deployed, lead, of_all, ready, watch_all
 from test_info import look
 from test_xcat_meanwhile import Waits
 
@@ -194,3 +194,20 @@ def test_a_thousand_nodes_of_ten_letters_are_one_session_that_a_system_takes() -
     # What is more than this the kernel refuses: MAX_ARG_STRLEN is 32 pages.
     assert all(subprocess.run(["/bin/true", one], check=False).returncode == 0 for one in asked)
     assert all(len(one) > 100_000 for one in asked), "and little of it is left"
+
+
+def test_words_of_people_stay_through_a_whole_life(site: Any) -> None:
+    options = to_deploy(site, deploy_id="d-1")
+    name = options["name"]
+    site.record(name)["userdefined1"] = f"ask Anna, x=1 {site.record(name)['userdefined1']}"
+    lead(options, "maintenance", run_id="run7", why="reseat")
+    assert "gpufleet-hold=gpufleet:run7:reseat" in site.record(name)["userdefined1"]
+    lead(options, "serviceable", run_id="run7")
+    lead(options, "deployed", annotations={"rack/row": "r 12=a"})
+    site.boot(name)
+    assert watch_all(site, "deployed", options, booted=True)["verdicts"][name]["ok"]
+    said = site.record(name)["userdefined1"]
+    assert said.startswith("ask Anna, x=1 ") and "gpufleet-mark.rack/row=r%2012%3Da" in said
+    lead(options, "released")
+    assert site.record(name)["userdefined1"].startswith("ask Anna, x=1 ")
+    assert "gpufleet.deploy" not in str(site.record(name))
