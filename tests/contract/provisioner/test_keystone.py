@@ -233,6 +233,40 @@ def test_u2_the_file_that_the_environment_names_is_read_and_no_other(
     assert told.value.do == f"correct {cloud.file}, which OS_CLIENT_CONFIG_FILE names"
 
 
+def test_s8_what_lies_in_the_working_folder_says_nothing_of_a_cloud_in_a_file_that_is_named(
+    cloud: Cloud, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The SDK looks there first for a secure.yaml, which it merges into any cloud, and for a vendor's file."""
+    folder = tmp_path / "credential"
+    folder.mkdir()
+    monkeypatch.setenv("OS_CLIENT_CONFIG_FILE", str(folder / "brought.yaml"))
+
+    def lies(where: Path, url: str) -> None:
+        about = {"auth": {"auth_url": f"{url}/v3", "password": PASSWORD}}
+        (where / "secure.yaml").write_text(yaml.safe_dump({"clouds": {"site": about}}), encoding="utf-8")
+        (where / "clouds-public.yaml").write_text(yaml.safe_dump({"public-clouds": {"mine": about}}), encoding="utf-8")
+
+    with Cloud.running() as other:
+        lies(tmp_path, other.url)
+        monkeypatch.setattr("openstack.config.loader.SECURE_FILES", [str(tmp_path / "secure.yaml")])
+        monkeypatch.setattr("openstack.config.loader.VENDOR_FILES", [str(tmp_path / "clouds-public.yaml")])
+        cloud.file = folder / "brought.yaml"
+        cloud.names()
+        assert enrol()["changed"] and cloud.asked
+        lies(folder, cloud.url)
+        brought = yaml.safe_load(cloud.file.read_text(encoding="utf-8"))
+        brought["clouds"]["site"]["auth"] = {"username": "u", "project_name": "gpu", "user_domain_id": "d"}
+        for rest in ({"profile": "mine"}, {}):
+            whole = {"clouds": {"site": {**brought["clouds"]["site"], **rest}}}
+            cloud.file.write_text(yaml.safe_dump(whole), encoding="utf-8")
+            if rest:
+                (folder / "secure.yaml").rename(folder / "kept")
+            else:
+                (folder / "kept").rename(folder / "secure.yaml")
+            assert enrol()["changed"]
+        assert other.asked == []
+
+
 @pytest.mark.parametrize("path", ["/identity", "/v3/wrong"])
 def test_u8_an_address_where_no_keystone_is_is_a_wrong_setting_and_not_waited_for(cloud: Cloud, path: str) -> None:
     """Of the first nobody says which API it is; the second is taken for one by its beginning."""

@@ -36,6 +36,8 @@ IRONIC = Peer(
     login="check the cloud's login in clouds.yaml",
     setting="its endpoint in Keystone's catalog",
 )
+#: What the SDK reads beside clouds.yaml: secrets in a file of their own, and what clouds of one vendor have in common.
+_BESIDE, _ENDS = ("secure", "clouds-public"), (".yaml", ".yml", ".json")
 #: How the names of secrets end in the login of a cloud, by any plugin of keystoneauth.
 _SECRETS = ("password", "secret", "token", "passcode")
 #: What Keystone takes for a scope. An application credential has one of its own.
@@ -86,12 +88,18 @@ def load_cloud() -> Callable[[str], Any]:
         raise MissingLibrary("openstacksdk", why="it reads clouds.yaml", cause=traceback.format_exc()) from exc
 
     def connect(name: str) -> Any:
-        # Without the other variables of OpenStack, which would be a cloud that no inventory names. Where a file is
-        # named, a cloud of the same name in another one is another cloud.
-        config = OpenStackConfig(config_files=[named()] if named() else None, load_envvars=False)
+        # Without the other variables of OpenStack, which would be a cloud that no inventory names.
+        config = OpenStackConfig(**(_files_beside(named()) if named() else {}), load_envvars=False)
         return Connection(config=config.get_one(cloud=name))
 
     return connect
+
+
+def _files_beside(file: str) -> dict[str, list[str]]:
+    """All that is read where a file is named: a cloud of the same name in another one is another cloud, and what lies
+    in the working folder would say for this one where its login goes, or whom it trusts."""
+    beside = {name: [os.path.join(os.path.dirname(file), f"{name}{end}") for end in _ENDS] for name in _BESIDE}
+    return {"config_files": [file], "secure_files": beside["secure"], "vendor_files": beside["clouds-public"]}
 
 
 def named() -> str:
