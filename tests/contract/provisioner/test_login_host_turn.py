@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Optional
@@ -29,6 +29,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Co
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._wait import wait_until
 from bcm_commands.site import BcmSite
 from calls import Line, lead, ready
+from suite.skips import not_applicable
 from test_login_host import over_there, ssh, way, whole, words, xcat  # noqa: F401  # the same host, by the same sshd
 from xcat_commands.site import XcatSite
 
@@ -44,21 +45,26 @@ class TakenBack(Line):
         return super().before_write(what, destructive=destructive, nodes=nodes)
 
 
+@contextmanager
+def kept_waiting(xcat: Any, driver: Any) -> Iterator[None]:  # noqa: F811
+    """In a turn whose next command finds that somebody writes over there, for some seconds."""
+    local = {key: value for key, value in xcat.connection().items() if key != login_host.OPTION}
+    with connected(local, Context()) as theirs, ExitStack() as at_home, turns.turn(driver, driver.ctx):
+        driver.login_host.found(())
+        at_home.enter_context(turns.turn(theirs, theirs.ctx))
+        threading.Timer(3.0, at_home.close).start()
+        yield
+
+
 @pytest.mark.parametrize("line", [Line(), TakenBack()], ids=["still", "taken back"])
 def test_what_was_kept_waiting_over_there_asks_again_before_it_is_sent(
     xcat: Any,  # noqa: F811
     tmp_path: Path,
     line: Line,
 ) -> None:
-    local = {key: value for key, value in xcat.connection().items() if key != login_host.OPTION}
-    ctx = Context(node="gpu001", lifeline=line)
-    both = connected(local, Context()), connected(xcat.connection(), ctx)
-    with both[0] as theirs, both[1] as driver, ExitStack() as at_home, turns.turn(driver, ctx):
+    ctx, argv = Context(node="gpu001", lifeline=line), ["touch", str(tmp_path / "sent")]
+    with connected(xcat.connection(), ctx) as driver, kept_waiting(xcat, driver):
         assert ctx.may_write("nodeset gpu001 osimage", nodes=("gpu001",))
-        driver.login_host.found(())
-        at_home.enter_context(turns.turn(theirs, theirs.ctx))
-        threading.Timer(3.0, at_home.close).start()
-        argv = ["touch", str(tmp_path / "sent")]
         if isinstance(line, TakenBack):
             with pytest.raises(NotOurs, match="a tenant has it by now"):
                 commands.run(driver, argv)
@@ -124,7 +130,7 @@ def test_what_another_controller_did_after_our_look_stays(
     nth: int,
 ) -> None:
     if site.name == "bcm" and nth > 1:
-        pytest.skip("one commit is the whole order")
+        not_applicable("one commit is the whole order")
     options = {**ready(site), "image": site.image(), "deploy_id": "d-1"}
     name = options["name"]
     site.faults.forget()
@@ -144,6 +150,19 @@ def test_who_was_at_work_on_other_nodes_alone_stops_nothing(site: Any, way: Any)
     line = AtWork(site, way, 1, lambda: None)
     assert lead(options, "deployed", line=line)["ordered"] == "deployed"
     assert site.is_ordered(options["name"], "gold-1")
+
+
+def test_what_an_earlier_turn_was_allowed_is_not_asked_for_again(xcat: Any) -> None:  # noqa: F811
+    """It was sent. Its proof may have ended since, and would keep from the node what needs none."""
+    ctx = Context(node="gpu001", lifeline=(line := Line()))
+    with connected(xcat.connection(), ctx) as driver:
+        with turns.turn(driver, ctx):
+            assert ctx.may_write("rpower gpu001 boot", nodes=("gpu001",), destructive=True)
+        with kept_waiting(xcat, driver):
+            assert ctx.may_write("chdef gpu001 ip=10.8.0.1", nodes=("gpu001",))
+            assert commands.run(driver, ["true"]).code == 0
+    asked = [what.split()[0] for what, _hard, _nodes in line.writes]
+    assert asked[0] == "rpower" and asked.count("chdef") == len(asked) - 1 > 1, asked
 
 
 class Away(Line):

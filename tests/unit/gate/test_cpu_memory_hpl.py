@@ -25,7 +25,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Co
 from ansible_collections.gpufleet.baremetal.tests.unit.gate import documents as made
 from ansible_collections.gpufleet.baremetal.tests.unit.gate import stress
 from ansible_collections.gpufleet.baremetal.tests.unit.mutated import shuffled
-from recorded import recorded_dir
+from recorded import demanded
 
 ROW: dict[str, Any] = {
     "name": "linpack", "order": 20000, "block": 192, "rows": 2, "columns": 2, "minimum": 1000, **stress.ABOUT,
@@ -140,7 +140,7 @@ def test_no_mutation_of_a_wrong_solution_is_right() -> None:
 
 
 def test_a_recorded_run_is_read() -> None:
-    text = (recorded_dir("gates") / "hpl" / "hplinpack_2.3_cpu.log").read_text(encoding="utf-8")
+    text = (demanded("gates") / "hpl" / "hplinpack_2.3_cpu.log").read_text(encoding="utf-8")
     asked = linpack.Solve("recorded", 384000, 384, 1, 2, 8000, "as recorded")
     seen = linpack.read(text, asked)
     assert (seen.version, seen.rate, seen.problems, seen.wrong) == ("2.3", 8126.1, [], [])
