@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -80,6 +81,24 @@ def test_what_was_told_before_a_nodes_record_stood_is_told_anew(site: Any, host:
     of_all(batch, "ready", at_once=1)
     assert host.ran == [["configure", "dhcp"]] * 2
     assert all(one["boot_mac"] in host.dhcp_conf.read_text() for one in batch)
+
+
+def test_what_somebody_elses_failed_run_has_written_since_is_told_anew(site: Any, host: Any) -> None:
+    """Of the second node, after this task's run for the first: its file has the node, and the service was told of none
+    that came since."""
+    first, second = several(site, host, 2)
+
+    def colleague(_asked: Any) -> None:
+        if second["name"] in site.server.conf.load()["nodes"]:
+            site.proxy.fault, host.systemd = (lambda asked: None), False
+            done = subprocess.run([host.folder / "wwctl", "configure", "dhcp"], check=False, capture_output=True)
+            host.systemd = True
+            assert done.returncode == 255 and second["boot_mac"] in host.dhcp_conf.read_text()
+
+    site.proxy.fault = colleague
+    told = of_all([first, second], "ready", at_once=1)
+    assert host.ran == [["configure", "dhcp"]] * 3, "for the first, by the colleague, and for the second"
+    assert all("configure dhcp" in one["after"] for one in told.values()), told
 
 
 DUE = "gpufleet-configure-due"
