@@ -73,6 +73,24 @@ def test_a_node_is_not_given_the_address_of_another_one(xcat_site: Any, address:
     site.record(ours["name"])["ip"] = ""
 
 
+@pytest.mark.parametrize(("attribute", "net"), [("ip", "fd00:8"), ("bmc", "fd00:9")])
+def test_an_address_of_ipv6_that_another_node_got_meanwhile_is_known_however_it_is_spelled(
+    xcat_site: Any, attribute: str, net: str
+) -> None:
+    """Since the list of this run was read; right before a write xCAT itself is asked."""
+    site = xcat_site
+    first, theirs, ours = (site.new() for _one in range(3))
+    run = f"run of {first['name']}"
+    lead({**first, "driver": {**site.extras, "ip": f"{net}::16"}}, "enrolled", run_cache=run)
+    lead(theirs, "enrolled")
+    site.record(theirs["name"])[attribute] = f"{net.upper()}:0::0017"
+    told = {"bmc_address": f"https://[{net}::17]"} if attribute == "bmc" else {}
+    told["driver"] = {**site.extras, **({"ip": f"{net}::17"} if attribute == "ip" else {})}
+    with pytest.raises(WrongMachine, match=f"{attribute.upper()} belongs to {theirs['name']}"):
+        lead({**ours, **told}, "enrolled", run_cache=run)
+    assert ours["name"] not in site.management.nodes
+
+
 def test_hosts_of_a_batch_that_are_given_one_address_are_told_before_the_first_write(xcat_site: Any) -> None:
     site = xcat_site
     nodes = [{**ready(site), "driver": {"ip": "10.8.0.18"}} for _number in range(2)]
