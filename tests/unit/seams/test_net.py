@@ -84,6 +84,11 @@ def test_what_is_no_address_of_a_host(text, why):
         net.host(text)
 
 
+@pytest.mark.parametrize("text", ["BMC1.Example.com", " bmc1.example.com. ", "bmc1.example.com"])
+def test_a_name_is_the_same_with_the_dot_of_the_root_and_in_capitals(text):
+    assert net.called(text) == "bmc1.example.com"
+
+
 def test_without_the_library_it_says_which_and_imports_all_the_same():
     program = (
         "import sys\nsys.modules['netaddr'] = None\n"
