@@ -267,6 +267,18 @@ def test_s8_what_lies_in_the_working_folder_says_nothing_of_a_cloud_in_a_file_th
         assert other.asked == []
 
 
+def test_u2_variables_of_openstack_are_no_cloud_of_the_inventory(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever starts the run has sourced an openrc, and it is named as the cloud that clouds.yaml lacks."""
+    cloud.file.write_text("clouds: {}\n", encoding="utf-8")
+    openrc = {"CLOUD_NAME": "site", "AUTH_URL": f"{cloud.url}/v3", "USERNAME": "u", "PASSWORD": "p"}
+    openrc.update(PROJECT_NAME="gpu", USER_DOMAIN_ID="d", PROJECT_DOMAIN_ID="d", REGION_NAME="one")
+    for name, value in openrc.items():
+        monkeypatch.setenv(f"OS_{name}", value)
+    with pytest.raises(ConfigError, match="no usable cloud site"):
+        enrol()
+    assert cloud.asked == []
+
+
 @pytest.mark.parametrize("path", ["/identity", "/v3/wrong"])
 def test_u8_an_address_where_no_keystone_is_is_a_wrong_setting_and_not_waited_for(cloud: Cloud, path: str) -> None:
     """Of the first nobody says which API it is; the second is taken for one by its beginning."""
