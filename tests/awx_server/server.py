@@ -188,7 +188,7 @@ class AwxServer:
         if name not in shown and kind != "unified_job_templates":
             raise Refused({"detail": _NO_FIELD + path})
         if below:
-            return bool(one[name]) and self._is(*self._led_to(kind, name, one[name]), below, value)
+            return bool(one.get(name)) and self._is(*self._led_to(kind, name, one[name]), below, value)
         found = shown.get(name)
         return str(found).lower() == value.lower() if isinstance(found, bool) else str(found) == value
 
