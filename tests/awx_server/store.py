@@ -17,6 +17,14 @@ from awx_server.kinds import FIELDS, LISTS, NEXT, UNIFIED, UNIQUE, WITH, Field
 
 Object = dict[str, Any]
 _SINGULAR = {"inventories": "inventory"}
+#: What a run of each kind is called.
+_RUNS_AS = {
+    "job_templates": "job",
+    "workflow_job_templates": "workflow_job",
+    "projects": "project_update",
+    "inventory_sources": "inventory_update",
+    "workflow_approval_templates": "workflow_approval",
+}
 #: What makes a file of YAML a playbook.
 _PLAYBOOK = re.compile(r"^\s*-?\s*(?:hosts|(?:ansible\.builtin\.)?import_playbook):", re.MULTILINE)
 
@@ -65,6 +73,8 @@ class Store:
             runs = self.find("unified_job_templates", found["unified_job_template"])
             related["unified_job_template"] = self.whole("unified_job_templates", runs)["url"]
             summary["unified_job_template"] = {name: runs[name] for name in ("id", "name", "description")}
+            of = next(one for one in UNIFIED if found["unified_job_template"] in self.kept[one])
+            summary["unified_job_template"]["unified_job_type"] = _RUNS_AS[of]
         shown = {name: value for name, value in found.items() if name not in ("survey_spec", "playbooks", "read")}
         if kind == "workflow_job_template_nodes":
             shown.update({way: list(self.list_of(kind, found["id"], way)) for way in NEXT})

@@ -43,6 +43,8 @@ SITE: dict[str, Any] = {
     },
 }
 
+#: What stands at the end of the identifier of a node that was made here.
+MARK = " [gpufleet.baremetal]"
 NODES = "workflow_job_template_nodes"
 TABLES = yaml.safe_load((ROOT / "roles" / "awx" / "vars" / "main" / "jobs.yml").read_text(encoding="utf-8"))
 
@@ -78,7 +80,7 @@ def wrote(awx: AwxServer) -> list[tuple[str, str]]:
 def nodes(awx: AwxServer, workflow: str) -> dict[str, Mapping[str, Any]]:
     number = awx.named("workflow_job_templates", workflow)["id"]
     all_of_them = awx.store.all("workflow_job_template_nodes")
-    return {one["identifier"]: one for one in all_of_them if one["workflow_job_template"] == number}
+    return {one["identifier"].removesuffix(MARK): one for one in all_of_them if one["workflow_job_template"] == number}
 
 
 def part(made: AwxServer, workflow: str = "recycle") -> dict[str, Any]:
