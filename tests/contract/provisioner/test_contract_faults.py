@@ -21,6 +21,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     ConfigError,
     EvidenceMissing,
     NotOurs,
+    Refused,
     Unreachable,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import names, ways
@@ -63,6 +64,18 @@ def test_an_outage_in_the_middle_of_a_wait_passes(site: Any) -> None:
             await_all(site, "ready", options, timeout=0.3)
         with pytest.raises((Unreachable, BadAnswer)):
             lead(options, "ready")
+
+
+@pytest.mark.parametrize("status", [200, 400, 500])
+def test_an_answer_that_is_nested_too_deep_is_none(service: Any, status: int) -> None:
+    """A parser gives up there with an error of its own, which would end a batch."""
+    options = ready(service)
+    deep = (status, {"Content-Type": "application/json"}, b'{"error_message": ' + b"[" * 100_000)
+    service.proxy.fault = lambda asked: deep
+    with pytest.raises((BadAnswer, Refused, Unreachable)):
+        lead(options, "ready")
+    with pytest.raises((BadAnswer, Refused, Unreachable)):
+        watch_all(service, "ready", options, timeout=0.3)
 
 
 def test_c8_a_step_waits_for_a_provisioner_that_is_away_and_is_taken_once(

@@ -132,6 +132,21 @@ def test_nobody_listens(fleet: Any, ironic: Any) -> None:
     assert "Ironic does not answer" in fleet.ask(ok=False).errors
 
 
+def test_pages_that_lead_in_a_circle_have_an_end(fleet: Any, ironic: Any) -> None:
+    """Each is one of a list by itself, and says that there is more."""
+    pages = ("a", "b", "c", "b")
+
+    def page(path: str) -> Any:
+        marker = next((pages[at + 1] for at, one in enumerate(pages[:-1]) if f"marker={one}" in path), pages[0])
+        body = {"nodes": [{**ironic.nodes[0], "uuid": marker}], "next": f"{ironic.url}/v1/nodes?marker={marker}"}
+        return (200, "application/json", json.dumps(body).encode()) if "/v1/nodes" in path else None
+
+    ironic.instead = page
+    fleet.configure(ironic_source(ironic))
+    assert "brings a page again" in fleet.ask(ok=False).errors
+    assert len([path for path in ironic.asked if "/nodes" in path]) == 4
+
+
 # -- cache -----------------------------------------------------------------------------------------------------
 
 

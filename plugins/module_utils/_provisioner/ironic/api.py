@@ -24,7 +24,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     MissingLibrary,
     Refused,
 )
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import keep_secret
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut, keep_secret
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ironic import cloud as clouds
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ironic.tables import (
     MICROVERSION,
@@ -222,6 +222,7 @@ class IronicApi:
         """All members of a list; Ironic cuts it into pages of a thousand."""
         found: list[dict[str, Any]] = []
         marker = ""
+        before: set[str] = set()
         while True:
             page = self.get(path, limit=PAGE, marker=marker, **query)
             if not isinstance(page, dict) or not isinstance(page.get(key), list):
@@ -232,6 +233,11 @@ class IronicApi:
             marker = str(page[key][-1].get("uuid") or "")
             if not marker:  # asked without it, the same page would come for ever
                 raise BadAnswer(f"GET {path} has members without uuid", address=self.address)
+            if marker in before:  # and so it would with one that was asked with
+                raise BadAnswer(
+                    f"GET {path} brings a page again", address=self.address, seen=f"after {cut(marker, 60)}"
+                )
+            before.add(marker)
 
     # -- writing -----------------------------------------------------------------------------------------------
 
@@ -322,7 +328,7 @@ class IronicApi:
         self._judged(answer, method, path)
         try:
             return answer.json()
-        except ValueError as exc:
+        except (ValueError, RecursionError) as exc:
             raise self._peer.no_json(
                 self.address,
                 f"{method} {path}",

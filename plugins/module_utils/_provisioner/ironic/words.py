@@ -59,6 +59,6 @@ def reason(answer: Any) -> str:
             message = json.loads(message)
         if isinstance(message, dict):
             message = message.get("faultstring", "")
-    except (ValueError, AttributeError):
+    except (ValueError, AttributeError, RecursionError):
         message = answer.text
     return said(answer.status_code, without_arguments(message))

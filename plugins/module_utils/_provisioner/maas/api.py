@@ -294,7 +294,7 @@ class MaasApi:
             return {}
         try:
             return answer.json()
-        except ValueError as exc:
+        except (ValueError, RecursionError) as exc:
             raise _PEER.no_json(
                 self.address,
                 f"{method} {path}",

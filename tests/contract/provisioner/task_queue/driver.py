@@ -141,7 +141,7 @@ class TaskQueueDriver(Driver):
             raise _PEER.refusal(self._url, method, path, answer.status_code, said(answer.status_code, answer.text))
         try:
             return answer.json()
-        except ValueError as exc:
+        except (ValueError, RecursionError) as exc:
             raise _PEER.no_json(self._url, f"{method} {path}", answer.status_code, answer.text) from exc
 
     def _nodes(self, names: Sequence[str] = ()) -> dict[str, NodeState]:
