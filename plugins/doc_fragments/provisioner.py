@@ -16,7 +16,7 @@ options:
     choices: [bcm, ironic, maas, pxe, warewulf, xcat]
   provisioner_url:
     description:
-      - Its API, for instance V(http://ironic.example.com:6385), V(https://maas.example.com:5443/MAAS) or
+      - Its API, for instance V(https://ironic.example.com:6385), V(https://maas.example.com:5443/MAAS) or
         V(https://warewulf.example.com:9874); for xCAT the folder of its commands on the machine that runs the task, or
         on O(provisioner_login_host), V(/opt/xcat), or its web service, V(https://mn.example.com/xcatws); for BCM the
         path of its cmsh there, V(/cm/local/apps/cmd/bin/cmsh); with C(pxe) the command that the role C(netboot)

@@ -297,7 +297,7 @@ sources:
 plugin: gpufleet.baremetal.fleet
 sources:
   - type: ironic
-    url: http://ironic.example.com:6385
+    url: https://ironic.example.com:6385
     username: ansible
     password: "{{ lookup('ansible.builtin.env', 'IRONIC_PASSWORD') }}"
   - type: csv

@@ -364,7 +364,7 @@ EXAMPLES = r"""
   gpufleet.baremetal.provisioner_node:
     state: ready
     provisioner: ironic
-    provisioner_url: http://ironic.example.com:6385
+    provisioner_url: https://ironic.example.com:6385
     provisioner_username: fleet
     provisioner_password: "{{ lookup('ansible.builtin.env', 'IRONIC_PASSWORD') }}"
     name: gpu017

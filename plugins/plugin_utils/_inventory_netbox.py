@@ -169,6 +169,7 @@ class NetboxApi:
         kind = "Bearer" if token.startswith(_SECOND) else "Token"
         self._session.headers.update({"Authorization": f"{kind} {token}", "Accept": "application/json"})
         self._session.verify = _PEER.verified_by(self.address, options.get("ca_path"), "ca_path")
+        _PEER.demand_tls(self.address)
 
     def listed(self, path: str, query: Sequence[tuple[str, str]]) -> list[dict[str, Any]]:
         """All pages.

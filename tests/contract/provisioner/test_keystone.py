@@ -383,3 +383,16 @@ def test_s8_a_token_that_ironic_repeats_is_shown_nowhere(cloud: Cloud) -> None:
         enrol()
     shown = json.dumps(told.value.as_result())
     assert "no such token: " in shown and TOKEN not in shown
+
+
+def test_s8_a_clouds_login_goes_nowhere_in_clear(cloud: Cloud) -> None:
+    """Where it goes clouds.yaml says, and then Keystone's catalog, whose author may not know that TLS stands there."""
+    far = "http://mn.invalid:5000"
+    cloud.ironic = f"{far}/baremetal"
+    with pytest.raises(ConfigError, match="a login would go to Ironic in clear") as told:
+        enrol()
+    assert told.value.address.startswith(far) and "catalog" in told.value.do
+    cloud.file.write_text(CLOUDS % (f"{far}/v3", "one"), encoding="utf-8")
+    with pytest.raises(ConfigError, match="a login would go to Keystone in clear") as told:
+        enrol()
+    assert told.value.address.startswith(far) and "auth_url" in told.value.do

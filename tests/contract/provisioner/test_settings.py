@@ -65,7 +65,7 @@ def test_u8_an_address_that_is_none_is_a_setting_and_not_waited_for(
     assert told.value.seen == url
 
 
-@pytest.mark.parametrize("driver", ["warewulf", "xcat"])
+@pytest.mark.parametrize("driver", ["ironic", "maas", "warewulf", "xcat"])
 @pytest.mark.parametrize("url", ["http://mn.invalid:9873/x", "HTTP://mn.invalid/x", "http://localhost@mn.invalid/x"])
 def test_a_login_goes_nowhere_in_clear(driver: str, url: str) -> None:
     """Passwords of BMCs would go with it."""

@@ -190,3 +190,11 @@ def test_a_token_is_no_part_of_a_caches_key_and_its_second_kind_is_told_otherwis
         api.close()
     with pytest.raises(ConfigError, match="needs token"):
         read(netbox, token="")
+
+
+@pytest.mark.parametrize(
+    "url", ["http://netbox.invalid", "HTTP://netbox.invalid/api", "http://localhost@netbox.invalid"]
+)
+def test_s8_a_token_goes_nowhere_in_clear(netbox: Netbox, url: str) -> None:
+    with pytest.raises(ConfigError, match="in clear"):
+        read(netbox, url=url)

@@ -117,6 +117,8 @@ class IronicApi:
         auth = http_basic.HTTPBasicAuth(endpoint, user, password) if user else noauth.NoAuth(endpoint)
         plain = bounded_session(requests.Session())
         verify = _PEER.verified_by(url, params.get("provisioner_ca_path"), "gpufleet_provisioner_ca_path")
+        if user:
+            _PEER.demand_tls(url)
         http = session.Session(auth=auth, session=plain, verify=verify, timeout=TIMEOUT, redirect=False)
         return adapter.Adapter(http, service_type="baremetal", endpoint_override=endpoint)
 
@@ -138,15 +140,16 @@ class IronicApi:
         cloud.session.timeout = self._timeout = float(cloud.session.timeout or TIMEOUT)
         cloud.session.redirect = False
         login, verify = cloud.config.get_auth_args(), cloud.config.get_requests_verify_args()[0]
-        keep_secret(*clouds.secrets_of(login))
-        auth_url = login.get("auth_url")
+        secrets, auth_url = clouds.secrets_of(login), login.get("auth_url")
+        keep_secret(*secrets)
         if auth_url:
             clouds.KEYSTONE.verified_by(
                 str(auth_url), verify if isinstance(verify, str) else "", "cacert in clouds.yaml"
             )
         plain = getattr(cloud.session, "session", None)
         if isinstance(plain, requests.Session):
-            bounded_session(plain, clouds.Leading(self._asked_at))  # clouds.yaml says whom to trust
+            # clouds.yaml says whom to trust
+            bounded_session(plain, clouds.Leading(self._asked_at, with_login=bool(auth_url or secrets)))
         return cloud
 
     def _asked_at(self, url: str) -> Peer:

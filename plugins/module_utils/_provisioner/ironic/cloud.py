@@ -45,13 +45,16 @@ _SCOPES = ("project_id", "project_name", "domain_id", "domain_name", "system_sco
 
 
 class Leading(BoundedAdapter):  # type: ignore[misc]
-    """What the requests of a cloud go through: where one is led elsewhere, its login and a BMC's would go along."""
+    """What the requests of a cloud go through: where one is led elsewhere, its login and a BMC's would go along. Where
+    Ironic is Keystone's catalog says, and not always by TLS."""
 
-    def __init__(self, peer_of: Callable[[str], Peer]) -> None:
-        self._peer_of = peer_of
+    def __init__(self, peer_of: Callable[[str], Peer], *, with_login: bool) -> None:
+        self._peer_of, self._with_login = peer_of, with_login
         super().__init__()
 
     def send(self, request: Any, *args: Any, **kwargs: Any) -> Any:
+        if self._with_login:
+            self._peer_of(str(request.url)).demand_tls(str(request.url))
         answer = super().send(request, *args, **kwargs)
         if not answer.is_redirect:
             return answer

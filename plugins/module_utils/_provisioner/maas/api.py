@@ -105,6 +105,7 @@ class MaasApi:
         self._verify = _PEER.verified_by(
             self.address, params.get("provisioner_ca_path"), "gpufleet_provisioner_ca_path"
         )
+        _PEER.demand_tls(self.address)
         self._timeout, self._longer = timeout, longer
         self._of_thread = threading.local()
         self._sessions: list[Any] = []
