@@ -55,6 +55,21 @@ class Line(Lifeline):
         return None
 
 
+class Waits(Line):
+    """Somebody does this while leave for the nth write is waited for."""
+
+    def __init__(self, nth: int, do: Callable[[], None]) -> None:
+        super().__init__()
+        self._nth = nth
+        self._do = do
+
+    def before_write(self, what: str, *, destructive: bool, nodes: tuple[str, ...] = ()) -> Optional[str]:
+        told = super().before_write(what, destructive=destructive, nodes=nodes)
+        if len(self.writes) == self._nth:
+            self._do()
+        return told
+
+
 def lead(options: dict[str, Any], state: str, *, check: bool = False, line: Optional[Line] = None, **more: Any) -> Any:
     ctx = Context(check_mode=check, diff=True, node=options["name"], lifeline=line)
     return node({**options, "state": state, **more}, ctx).as_dict(ctx)

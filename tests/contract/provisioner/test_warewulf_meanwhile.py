@@ -14,6 +14,7 @@ import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import Changed, NotOurs, Refused, WrongMachine
 from calls import (
     Line,
+    Waits,
     deployed,
     is_ordered_for_no_other_machine,
     lead,
@@ -21,6 +22,8 @@ from calls import (
     ready,
     watch_all,
 )
+
+OTHER_BMC = {"ipaddr": "127.99.0.1"}
 
 
 @pytest.fixture
@@ -114,6 +117,17 @@ def as_read(site: Any, nth: int, do: Callable[[], None], path: str) -> None:
             do()
 
     site.proxy.fault = fault
+
+
+def test_a_record_that_is_given_another_bmc_while_leave_is_waited_for_is_left(site: Any) -> None:
+    """Warewulf's own power commands would reach it."""
+    for state, begin in (("deployed", ready), ("released", deployed)):
+        options = begin(site)
+        name = options["name"]
+        line = Waits(1, lambda name=name: site.server.conf.change(name, lambda one: one.update(ipmi=OTHER_BMC)))
+        with pytest.raises(Changed, match="bmc: 127.99.0.1"):
+            lead({**options, "image": site.image()}, state, line=line)
+        assert site.faults.writes == [], state
 
 
 def test_whoever_takes_a_node_amid_its_order_keeps_it(site: Any) -> None:

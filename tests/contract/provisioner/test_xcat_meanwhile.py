@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any, Optional
+from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import Changed, WrongMachine
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.xcat.record import bmc_host
-from calls import Line, await_all, deployed, lead, ready, watch_all
+from calls import Waits, await_all, deployed, lead, ready, watch_all
 
 TAKEN = "somebody has taken, held or given back"
 
@@ -20,21 +20,6 @@ TAKEN = "somebody has taken, held or given back"
 @pytest.fixture
 def site(xcat_site: Any) -> Any:
     return xcat_site
-
-
-class Waits(Line):
-    """Somebody does this while leave for the nth write is waited for."""
-
-    def __init__(self, nth: int, do: Callable[[], None]) -> None:
-        super().__init__()
-        self._nth = nth
-        self._do = do
-
-    def before_write(self, what: str, *, destructive: bool, nodes: tuple[str, ...] = ()) -> Optional[str]:
-        told = super().before_write(what, destructive=destructive, nodes=nodes)
-        if len(self.writes) == self._nth:
-            self._do()
-        return told
 
 
 def held(site: Any, name: str) -> None:
@@ -56,10 +41,11 @@ MARKS = (
     (lambda site, name: site.hold_by_somebody(name), "hands-off"),
     (held, "gpufleet:keep:other:Anna"),
     (set_up, "provmethod: gold-2"),
+    (lambda site, name: site.record(name).update(bmc="127.99.0.1"), "bmc: 127.99.0.1"),
 )
 
 
-@pytest.mark.parametrize(("mark", "seen"), MARKS, ids=["group", "hold", "image"])
+@pytest.mark.parametrize(("mark", "seen"), MARKS, ids=["group", "hold", "image", "bmc"])
 def test_whoever_takes_a_node_while_leave_is_waited_for_keeps_it(
     site: Any, mark: Callable[[Any, str], None], seen: str
 ) -> None:

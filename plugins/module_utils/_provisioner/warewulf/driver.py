@@ -343,7 +343,7 @@ class WarewulfDriver(Driver):
         now = record.built(self.api.overlays(node.id))
         if now != standing:  # somebody else built them, perhaps of the record without the image
             self._begin(node, wanted, image, now, of=image.named)
-        self._build(wanted, node.id, now)
+        self._build(wanted, node, now, image.named)
 
     def _begin(self, node: NodeState, wanted: Wanted, image: Image, overlays: Mapping[str, str], *, of: str) -> None:
         begun = record.beginning(node, image, overlays, declared.digest(wanted.extras))
@@ -356,8 +356,9 @@ class WarewulfDriver(Driver):
             image=of,
         )
 
-    def _build(self, wanted: Wanted, name: str, before: Mapping[str, str]) -> None:
-        if not self.api.write("POST", f"{path_of(name)}/overlays/build", host=wanted.host, destructive=True):
+    def _build(self, wanted: Wanted, node: NodeState, before: Mapping[str, str], named: str) -> None:
+        name, last = node.id, functools.partial(self._writes.demand_as_judged, wanted, node, named)
+        if not self.api.write("POST", f"{path_of(name)}/overlays/build", host=wanted.host, destructive=True, last=last):
             return
         stale = record.unbuilt(before, record.built(self.api.overlays(name)))
         if stale:

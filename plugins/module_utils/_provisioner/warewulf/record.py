@@ -64,15 +64,15 @@ def addresses(record: Mapping[str, Any]) -> frozenset[str]:
 
 def its_alone(wanted: Wanted) -> dict[str, str]:
     """Where the inventory says which addresses no other node may have, and which."""
-    return {_ADDRESS: net.called(wanted.extras.get("ipaddr")), _BMC: _of_bmc(wanted.extras.get("ipmi"))}
+    return {_ADDRESS: net.called(wanted.extras.get("ipaddr")), _BMC: of_bmc(wanted.extras.get("ipmi"))}
 
 
 def alone(record: Mapping[str, Any]) -> dict[str, frozenset[str]]:
     """The same of a record."""
-    return {_ADDRESS: addresses(record), _BMC: frozenset({_of_bmc(record.get("ipmi"))})}
+    return {_ADDRESS: addresses(record), _BMC: frozenset({of_bmc(record.get("ipmi"))})}
 
 
-def _of_bmc(ipmi: Any) -> str:
+def of_bmc(ipmi: Any) -> str:
     """Behind one address there may be several, each with a port of its own; that of IPMI goes without saying."""
     found = ipmi if isinstance(ipmi, Mapping) else {}
     host, port = net.called(found.get("ipaddr")), str(found.get("port") or "")
@@ -94,13 +94,6 @@ def marks(record: Mapping[str, Any]) -> dict[str, str]:
 
 def image_of(record: Mapping[str, Any]) -> str:
     return str(record.get("image name") or "")
-
-
-def whose(record: Mapping[str, Any], image: str | None) -> dict[str, str]:
-    """What says who has the node, with this image where one is given."""
-    own = tags(record)
-    told = {key: own.get(key, "") for key in (HOLD, OWNER)}
-    return told if image is None else {**told, "image name": image}
 
 
 def noted(record: Mapping[str, Any]) -> dict[str, Any]:

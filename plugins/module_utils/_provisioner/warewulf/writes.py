@@ -56,13 +56,13 @@ class Writes:
         after = wish(copy.deepcopy(before))
         changed = record.differing(before, after)
         if not changed:
-            self._as_judged(wanted, node, image)
+            self.demand_as_judged(wanted, node, image)
             return True
         merged = record.only_adds(before, after)
         method, body = ("PATCH", record.merging(before, changed)) if merged else ("PUT", after)
 
         def last() -> None:
-            self._as_judged(wanted, node, image)
+            self.demand_as_judged(wanted, node, image)
             if not merged:
                 self._as_read(wanted, node.id, before)
 
@@ -87,11 +87,11 @@ class Writes:
             )
         return found
 
-    def _as_judged(self, wanted: Wanted, node: NodeState, image: str | None) -> None:
+    def demand_as_judged(self, wanted: Wanted, node: NodeState, image: str | None) -> None:
         """What a profile says of it counts as well."""
-        judged = record.whose(node.raw["node"], image)
+        judged = _whose(node.raw["node"], image)
         found = self._there(wanted, node.id, self._api.node(node.id))
-        now = record.whose(found, image if image is None else record.image_of(found))
+        now = _whose(found, image if image is None else record.image_of(found))
         moved = [key for key in judged if judged[key] != now[key]]
         if moved:
             raise Changed(
@@ -129,6 +129,14 @@ class Writes:
                 seen="the record without it: somebody else wrote at the same time, or it refuses the value",
                 do="let nobody else write to this server meanwhile, and run again",
             )
+
+
+def _whose(found: Record, image: str | None) -> dict[str, str]:
+    """What says who has the node and which machine it is, with this image where one is given."""
+    own = record.tags(found)
+    told = {key: own.get(key, "") for key in (record.HOLD, record.OWNER)}
+    told.update(mac=", ".join(sorted(record.macs(found))), bmc=record.of_bmc(found.get("ipmi")))
+    return told if image is None else {**told, "image name": image}
 
 
 def _told(marks: dict[str, str], keys: list[str]) -> str:

@@ -16,6 +16,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import NodeState
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.unread import trouble_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import Wanted
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.xcat import record
 
 Nodes = Sequence[tuple[NodeState, Wanted]]
 
@@ -72,7 +73,14 @@ def difference(
 
 
 def _whose(node: NodeState) -> dict[str, str]:
-    return {"owner": node.foreign, "hold": node.hold, "provmethod": node.raw.get("provmethod", "")}
+    """With another card or BMC it is another machine that is booted, or switched off."""
+    return {
+        "owner": node.foreign,
+        "hold": node.hold,
+        "mac": ", ".join(sorted(record.macs(node.raw))),
+        "bmc": node.raw.get("bmc", ""),
+        "provmethod": node.raw.get("provmethod", ""),
+    }
 
 
 def _told(marks: Mapping[str, str], keys: Sequence[str]) -> str:
