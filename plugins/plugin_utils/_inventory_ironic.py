@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ironic.api import IronicApi
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ironic.tables import BMCS
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _inventory_record as record
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_control import Control
@@ -21,14 +22,6 @@ FIELDS = (
     "maintenance,power_state"
 )
 PORT_FIELDS = "uuid,address,node_uuid,pxe_enabled"
-#: Hardware type: protocol, and the names in driver_info of address, port, system and user.
-BMCS: dict[str, tuple[str, str, str, str, str]] = {
-    "redfish": ("redfish", "redfish_address", "", "redfish_system_id", "redfish_username"),
-    "idrac": ("redfish", "redfish_address", "", "redfish_system_id", "redfish_username"),
-    "ilo5": ("redfish", "ilo_address", "client_port", "", "ilo_username"),
-    "ilo": ("redfish", "ilo_address", "client_port", "", "ilo_username"),
-    "ipmi": ("ipmi", "ipmi_address", "ipmi_port", "", "ipmi_username"),
-}
 
 
 def read_ironic(options: Mapping[str, Any], *, where: str, fields: Fields, control: Control) -> list[Record]:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import pytest
@@ -32,8 +33,9 @@ def test_an_ironic_node_at_work_keeps_the_bmc_of_its_record(ironic_site: Any) ->
     lead(options, "enrolled")
     site.set_state(options["name"], "active", None)
     site.faults.forget()
-    for moved in (site.moved_bmc(options), options):
-        moved = {**moved, "driver": {"driver": "redfish", "driver_info": {"redfish_address": "https://10.66.0.9"}}}
+    keys = ("redfish_address", "ilo_address", "client_port", "irmc_address", "snmp_outlet", "drac_address")
+    for moved, key in product((site.moved_bmc(options), options), keys):
+        moved = {**moved, "driver": {"driver": "redfish", "driver_info": {key: "https://10.66.0.9"}}}
         assert not lead(moved, "enrolled")["changed"] and site.faults.writes == []
     assert lead({**options, "bmc_address": "https://10.66.0.9"}, "enrolled", update_password="always")["changed"]
 

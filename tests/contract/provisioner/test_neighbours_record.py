@@ -8,7 +8,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import EvidenceMissing, FleetError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
+    EvidenceMissing,
+    FleetError,
+    WrongMachine,
+)
 from calls import await_all, deployed, lead, ready
 
 
@@ -57,6 +61,42 @@ def test_r3_one_system_of_a_chassis_is_not_written_over_by_its_neighbours_row(ir
     with pytest.raises(EvidenceMissing, match="nothing shows that this record") as refused:
         lead(row, "ready")
     assert not site.proxy.writes and "gpufleet_bmc_system_id: 2" in refused.value.do
+
+
+#: Those of hardware types that the collection's own rows are not written for, as Ironic has or had them.
+OTHER_BMCS = ("redfish_address", "ipmi_address", "ilo_address", "irmc_address", "drac_address", "snmp_address")
+
+
+@pytest.mark.parametrize("key", OTHER_BMCS)
+@pytest.mark.parametrize("state", ["enrolled", "ready", "deployed"])
+def test_r3_a_record_that_has_a_bmc_of_any_hardware_type_says_which_machine_it_is(
+    ironic_site: Any, key: str, state: str
+) -> None:
+    """It has no port and no serial, and the row names its UUID by mistake."""
+    site = ironic_site
+    mine, theirs = site.new(), site.new()
+    there = {"name": theirs["name"], "driver": "fake-hardware", "deploy_interface": "fake"}
+    site.ask("POST", "/nodes", {**there, "driver_info": {key: "10.66.0.9"}})
+    site.proxy.forget()
+    row = {name: value for name, value in mine.items() if name != "boot_mac"}
+    row["provisioner_id"] = site.ask("GET", f"/nodes/{theirs['name']}")["uuid"]
+    image = {"image": site.image(), "deploy_id": "7"} if state == "deployed" else {}
+    with pytest.raises(EvidenceMissing, match="nothing shows that this record") as refused:
+        lead(row, state, **image)
+    assert not site.proxy.writes and "10.66.0.9" in str(refused.value)
+    assert lead({**row, "bmc_address": "https://10.66.0.9"}, "enrolled")["changed"], "as the record spells it"
+
+
+@pytest.mark.parametrize("key", OTHER_BMCS[:-1])
+def test_r3_a_bmc_of_another_hardware_types_record_is_given_to_no_other(ironic_site: Any, key: str) -> None:
+    site = ironic_site
+    mine, theirs = site.new(), site.new()
+    about = {key: mine["bmc_address"].partition("://")[2]}
+    site.ask("POST", "/nodes", {"name": theirs["name"], "driver": "fake-hardware", "driver_info": about})
+    site.proxy.forget()
+    with pytest.raises(WrongMachine, match="its BMC belongs to another record"):
+        lead({**mine, "driver": {"driver": "redfish"}}, "enrolled")
+    assert not site.proxy.writes
 
 
 def test_r3_a_record_that_was_defined_before_its_machine_came_is_made_right_by_the_name_of_its_bmc(

@@ -33,5 +33,5 @@ def demand_free(driver: IronicReader, wanted: Wanted, info: Mapping[str, Any], o
         lambda: driver.api.listed("/nodes", "nodes", fields="uuid,name,driver_info"),
     )
     for raw in known:
-        if raw.get("uuid") != own.get("uuid") and one_bmc.is_one(told, record.bmc_in(raw.get("driver_info") or {})):
+        if raw.get("uuid") != own.get("uuid") and one_bmc.is_one(told, record.reached_in(raw.get("driver_info") or {})):
             raise one_bmc.of_another(told, str(raw.get("name") or raw.get("uuid")), wanted, driver.address)

@@ -168,7 +168,7 @@ class IronicReader(Driver):
         return Network(frozenset(mac(str(port.get("address") or "")) for port in ports))
 
     def bmc(self, node: NodeState) -> tuple[str, str]:
-        return record.bmc_in(self._driver_info(node))
+        return record.reached_in(self._driver_info(node))
 
     def withholds(self, node: NodeState) -> bool:
         return record.is_withheld(self._driver_info(node))

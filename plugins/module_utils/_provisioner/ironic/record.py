@@ -14,7 +14,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils import _hardwar
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import require
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, FleetError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import Changes
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ironic import work
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ironic import tables, work
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import Image, Wanted
 
 MASK = "********"
@@ -61,8 +61,12 @@ _SECRETS = ("password", "secret", "token", "k_g", "hex_kg_key", "key_file")
 HARDWARE_TYPES: Mapping[str, str] = {"redfish": "redfish", "ipmi": "ipmi"}
 _SYSTEMS = "/redfish/v1/Systems/"
 _IPMI_PORT = 623
+#: Names in ``driver_info`` of a BMC's address, port and system.
+_REACHED_BY = tuple(dict.fromkeys(keys[1:4] for keys in tables.BMCS.values()))
+#: How those end that say where the BMC is, of whatever hardware type.
+_ADDRESS = "_address"
 #: How keys of ``driver_info`` begin that say where the BMC is, and how one logs in there.
-_OF_BMC = ("redfish_", "ipmi_", "irmc_")
+_OF_BMC = (*(address[: -len("address")] for address, _port, _system in _REACHED_BY), "irmc_", "client_", "snmp_")
 
 
 def check_extras(extras: Mapping[str, Any], node: str) -> None:
@@ -92,11 +96,15 @@ def driver_info(wanted: Wanted) -> dict[str, Any]:
     """How Ironic reaches the BMC. Empty where the task tells no address."""
     given = dict(wanted.extras.get("driver_info") or {})
     if wanted.bmc_stays:
-        return {key: one for key, one in given.items() if not (str(key).startswith(_OF_BMC) or is_secret(str(key)))}
+        return {key: one for key, one in given.items() if not _is_of_bmc(str(key))}
     if not wanted.bmc.get("bmc_address"):
         return given
     make = {"redfish": _redfish, "ipmi": _ipmi}.get(hardware_type(wanted))
     return {**(make(wanted) if make else {}), **given}
+
+
+def _is_of_bmc(key: str) -> bool:
+    return key.startswith(_OF_BMC) or key.endswith(_ADDRESS) or is_secret(key)
 
 
 def _redfish(wanted: Wanted) -> dict[str, Any]:
@@ -151,11 +159,20 @@ def is_withheld(info: Mapping[str, Any]) -> bool:
 
 
 def bmc_in(info: Mapping[str, Any]) -> tuple[str, str]:
-    """What :func:`driver_info` writes, read again: the BMC's address, and its system."""
-    if info.get("redfish_address"):
-        return str(info["redfish_address"]), str(info.get("redfish_system_id") or "")
-    host, port = str(info.get("ipmi_address") or ""), str(info.get("ipmi_port") or "")
-    return (f"{host}:{port}" if host and port else host), ""
+    """The BMC's address, and its system, of the hardware types whose keys are known."""
+    for address, port, system in _REACHED_BY:
+        if info.get(address):
+            host, its_port = str(info[address]), str(info.get(port) or "")
+            return (f"{host}:{its_port}" if its_port else host), str(info.get(system) or "")
+    return "", ""
+
+
+def reached_in(info: Mapping[str, Any]) -> tuple[str, str]:
+    """The same of any hardware type: one whose keys nobody here knows says all the same which machine it is. What may
+    stand beside such an address, of a chassis or of a switched socket, is not known, so two may have it."""
+    known = bmc_in(info)
+    other = next((str(info[key]) for key in sorted(info) if key.endswith(_ADDRESS) and info[key]), "")
+    return known if known[0] else (other, "")
 
 
 def is_secret(key: str) -> bool:

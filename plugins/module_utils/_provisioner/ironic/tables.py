@@ -264,6 +264,15 @@ PORTS_FIXED = frozenset({"available", "deploy failed"})
 #: Nothing of the record may be changed while one of these lasts.
 RECORD_LOCKED = frozenset({"deploying", "wait call-back", "cleaning", "clean wait", "deleting", "inspect wait"})
 
+#: Hardware type: protocol, and the names in driver_info of address, port, system and user.
+BMCS: Mapping[str, tuple[str, str, str, str, str]] = {
+    "redfish": ("redfish", "redfish_address", "", "redfish_system_id", "redfish_username"),
+    "idrac": ("redfish", "redfish_address", "", "redfish_system_id", "redfish_username"),
+    "ilo5": ("redfish", "ilo_address", "client_port", "", "ilo_username"),
+    "ilo": ("redfish", "ilo_address", "client_port", "", "ilo_username"),
+    "ipmi": ("ipmi", "ipmi_address", "ipmi_port", "", "ipmi_username"),
+}
+
 #: Of each node in a poll: enough for every step, and small.
 POLL_FIELDS = (
     "uuid,name,provision_state,target_provision_state,provision_updated_at,power_state,last_error,"
