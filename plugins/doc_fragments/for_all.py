@@ -24,8 +24,9 @@ options:
     description:
       - With O(batch=true), the options that each host says for itself. By the name of the option, the name of a
         variable of each host, or the way to what a registered result has, such as C(imaging.deploy_id).
-      - What one machine has for itself, such as O(ignore:bmc_address), the login of its BMC, O(ignore:force_reason) or
-        O(ignore:driver), is refused where the task, or C(module_defaults), says it of all.
+      - What one machine has for itself, such as O(ignore:bmc_address), the login of its BMC, O(ignore:force_reason),
+        O(ignore:driver) or O(ignore:annotations), and what the ledger knows of it, is refused where the task, or
+        C(module_defaults), says it of all.
       - A star in the way is the host's own name, as in C(enrolled.verdicts.*.result.provisioner_id).
       - It is no template. A host for which nothing is there is not served, and its verdict says so; a variable that is
         null leaves the option out.

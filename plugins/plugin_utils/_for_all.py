@@ -61,13 +61,21 @@ class ForAll(VerbAction):
         + ["bmc_username", "bmc_password", "bmc_ipmi_kg", "bmc_tls_fingerprint"]  # tried at all BMCs, they lock logins
         + ["force_reason"]  # one host's leave would be that of all
         + ["driver", "properties"]  # with the profile, address and login of the host for which a template is filled in
+        + ["carry", "annotations", "moved_to"]  # its card, its marks and its id at a provisioner
+        + ["lacks", "looked_ago", "looked_boot", "looked_gpus", "image_verified", "leave"]  # filled in for each
     )
+    #: What the ledger knows of one machine begins so.
+    OF_LEDGER: ClassVar[str] = "known"
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         if not _is_for_all(self._task.args.get("batch")):
             return super().run(tmp, task_vars)
         own = (self._task, self._connection, self._play_context, self._loader, self._templar, self._shared_loader_obj)
         return _leader_of(type(self))(*own).run(tmp, task_vars)
+
+    @classmethod
+    def of_one(cls, option: str) -> bool:
+        return option in cls.OF_ONE or option.startswith(cls.OF_LEDGER)
 
     @classmethod
     def at_once(cls, told: Callable[[str], str]) -> int:
@@ -196,7 +204,7 @@ class Leader(BatchAction):
             )
 
     def _demand_for_all(self, given: Mapping[str, Any]) -> None:
-        own = sorted(self.DOOR.OF_ONE & {name for name, value in given.items() if value is not None})
+        own = sorted(name for name, value in given.items() if value is not None and self.DOOR.of_one(name))
         if own:
             row = f"gpufleet_{own[0]} of each host, or " if own[0] in self.FILLED else ""
             raise ConfigError(

@@ -21,6 +21,7 @@ from ansible_collections.gpufleet.baremetal.tests.tree import (
     heard,
     listing,
     messages,
+    of_all,
     parts,
     role_variables,
 )
@@ -54,6 +55,10 @@ TRUSTS = """---
     - ansible.builtin.import_role: {{name: gpufleet.baremetal.quarantine}}
 """
 BEGINS = "---\n- hosts: all\n  tasks:\n    - ansible.builtin.fail:\n    - gpufleet.baremetal.%s:\n"
+OF_ALL = {
+    "plugins/action/redfish_power.py": "class ActionModule(ForAll, PastProvisioner):",
+    "plugins/modules/redfish_power.py": 'DOCUMENTATION = "options: {graceful_timeout: {}, %s: {}}"',
+}
 README, SPEC = "roles/gate/README.md", "roles/gate/meta/argument_specs.yml"
 _SPEC_OF_ONE = (
     "---\nargument_specs: {main: {short_description: x, description: [x], options: {gate_one: {description: [x]}}}}\n"
@@ -261,6 +266,21 @@ CASES = (
         {"playbooks/a.yml": PROVED % "x", "plugins/action/bmc_info.py": "heard(self)"},
         "a.yml: it begins with the role baseline",
         {"playbooks/history.yml": BEGINS % "node_history"},
+    ),
+    *(
+        (
+            of_all.options_of_nobody,
+            {path: told.replace("%s", "of_tomorrow") for path, told in broken.items()},
+            word,
+            {path: told.replace("%s", "serial") for path, told in OF_ALL.items()},
+        )
+        for broken, word in (
+            (OF_ALL, "of_tomorrow is neither"),
+            (
+                {path: told.replace("graceful_timeout", "state") for path, told in OF_ALL.items()},
+                "OF_ALL names graceful_timeout, which",
+            ),
+        )
     ),
     (
         parts.bad_locks,

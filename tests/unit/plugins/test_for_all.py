@@ -33,6 +33,9 @@ HOSTS = ("gpu001", "gpu002", "gpu003", "gpu004")
 SPEC = spec(
     FLEET, FOR_ALL, BMC, serial={"type": "str"}, state={"type": "str", "required": True, "choices": ["on", "off"]},
     count={"type": "int"}, driver={"type": "dict"}, properties={"type": "dict"},
+    carry={"type": "dict", "default": {}}, annotations={"type": "dict"}, moved_to={"type": "dict"},
+    known_mark={"type": "str"}, known_runs={"type": "list"}, looked_gpus={"type": "int"}, lacks={"type": "str"},
+    image_verified={"type": "bool"},
 )  # fmt: skip
 Verb = Callable[[Mapping[str, Any], Context], Result]
 
@@ -40,7 +43,7 @@ Verb = Callable[[Mapping[str, Any], Context], Result]
 def switched(params: Mapping[str, Any], ctx: Context) -> Result:
     """Writes once, and tells with what it was called."""
     ctx.may_write(f"POST {params['bmc_address']} {params['state']}")
-    seen = {key: params.get(key) for key in ("bmc_address", "serial", "count", "bmc_username")}
+    seen = {key: params.get(key) for key in ("bmc_address", "serial", "count", "bmc_username", "carry")}
     return Result(
         before={"power": "?"}, after={"power": params["state"]}, data={"seen": seen}, events=[Event("note", "switched")]
     )
@@ -105,6 +108,13 @@ def test_what_each_says_is_read_of_that_host(tmp_path: Path) -> None:
         assert not verdict["ok"] and verdict["kind"] == "config" and "count" in verdict["reason"], verdict
 
 
+def test_what_was_told_of_each_is_carried_for_that_one_alone(tmp_path: Path) -> None:
+    own = {host: {"left": {"tells": {"macs": [f"card-of-{host}"]}}} for host in HOSTS}
+    found, _door = play(tmp_path, own=own, each={"carry": "left.tells"})
+    told = {host: verdict["result"]["seen"]["carry"]["macs"] for host, verdict in found["verdicts"].items()}
+    assert told == {host: [f"card-of-{host}"] for host in HOSTS}
+
+
 def test_a_variable_that_is_null_leaves_the_option_out(tmp_path: Path) -> None:
     found, _door = play(tmp_path, own={host: {"told": {"count": None}} for host in HOSTS}, each={"count": "told.count"})
     assert {verdict["result"]["seen"]["count"] for verdict in found["verdicts"].values()} == {None}
@@ -152,6 +162,11 @@ def test_a_watcher_hears_of_each_host_what_a_task_for_all_has_told_of_it() -> No
         ({"bmc_ipmi_kg": "k"}, "bmc_ipmi_kg"), ({"bmc_tls_fingerprint": "f"}, "bmc_tls_fingerprint"),
         ({"force_reason": "a leave"}, "each: {force_reason: a_name}"),
         ({"driver": {"ip": "10.0.0.7"}}, "driver: a_name"), ({"properties": {"cpus": 2}}, "properties: a_name"),
+        ({"carry": {"macs": ["ca:11:00:00:00:02"]}}, "carry: a_name"), ({"carry": {}}, "carry: a_name"),
+        ({"annotations": {"rack": "r1"}}, "annotations: a_name"), ({"moved_to": {"a": "b"}}, "moved_to: a_name"),
+        ({"known_mark": ""}, "known_mark: a_name"), ({"known_runs": []}, "known_runs: a_name"),
+        ({"looked_gpus": 0}, "looked_gpus: a_name"), ({"lacks": ""}, "lacks: a_name"),
+        ({"image_verified": True}, "image_verified: a_name"),
         ({"no_such": 1}, "no_such"), ({"state": "maybe"}, "maybe"), ({"at_once": 0}, "at_once"),
         ({"each": {"no_such": "a"}}, "no_such"), ({"each": {"state": "a"}}, "said of all"),
         ({"each": {"count": "{{ a }}"}}, "no name of a variable"), ({"each": {"after": "a"}}, "after"),
