@@ -157,7 +157,7 @@ options:
   driver:
     description:
       - Settings that only one provisioner knows. Either flat, or with the names of provisioners as keys (C(bcm),
-        C(ironic), C(maas), C(pxe), C(warewulf), C(xcat)), of which each takes its own.
+        C(ironic), C(maas), C(pxe), C(warewulf), C(xcat)), of which each takes its own, and nothing else beside them.
       - For Ironic every C(*_interface), C(resource_class), C(conductor_group), C(automated_clean), C(driver),
         C(driver_info), C(instance_info), and C(owners), a list of owners and lessees that are ours. Keys of
         C(instance_info) that say which bytes are deployed (C(kernel), C(ramdisk), C(boot_iso), C(stage2),

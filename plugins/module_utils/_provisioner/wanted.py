@@ -274,10 +274,19 @@ def _stray(known: Mapping[str, Any] | None, options: Mapping[str, Any]) -> Stray
 def own_extras(params: Mapping[str, Any], provisioner: str) -> dict[str, Any]:
     """What the option ``driver`` says to this driver: its own part, or all of it where it has no parts.
 
-    :raises ConfigError: where it is no mapping; a host's own variable is read by no argument spec.
+    :raises ConfigError: where it is no mapping, since a host's own variable is read by no argument spec; or where
+        something stands beside its parts, which would be read by nobody.
     """
     given = _mapping(params.get("driver") or {})
     parts = names.DRIVERS.keys() & set(given)
+    beside = sorted(map(str, set(given) - parts))
+    if parts and beside:
+        raise ConfigError(
+            "the option driver has keys beside the parts of provisioners, which nobody reads",
+            wanted=f"all of it flat, or in parts of these names: {', '.join(sorted(names.DRIVERS))}",
+            seen=f"{', '.join(beside)} beside {', '.join(sorted(parts))}",
+            do="put them into their provisioner's part, or correct its name, in enroll_driver or the option driver",
+        )
     return dict(_mapping(given.get(provisioner) or {}) if parts else given)
 
 

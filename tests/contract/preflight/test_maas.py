@@ -53,6 +53,12 @@ def test_u2_an_image_that_cannot_be_compared_is_told(site: SoundSite, maas: Any)
     assert cause["kind"] == SITE and "no sha256 in gpufleet_image" in cause["seen"], cause
 
 
+def test_u2_what_no_driver_would_read_of_what_is_said_to_it_is_told(site: SoundSite, maas: Any) -> None:
+    site.shared["enroll_driver"] = {"maas": {}, "irnoic": {}, "zone": "b"}
+    [cause] = site.told(services.provisioner)
+    assert (cause["kind"], cause["seen"]) == (SITE, "irnoic, zone beside maas"), cause
+
+
 class Recorded:
     """What a ledger has of nodes."""
 

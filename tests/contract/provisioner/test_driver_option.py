@@ -14,7 +14,10 @@ from typing import Any
 import pytest
 import yaml
 from ansible_collections.gpufleet.baremetal.plugins.action.provisioner_wait import _read
-from ansible_collections.gpufleet.baremetal.plugins.action.provisioner_wait import _said_to_driver as said
+from ansible_collections.gpufleet.baremetal.plugins.action.provisioner_wait import _said_to_driver as said_to_driver
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import of_batch
+from calls import lead
 
 ROOT = Path(__file__).resolve().parents[3]
 VERB = "gpufleet.baremetal.provisioner_node"
@@ -72,14 +75,14 @@ def test_each_call_is_given_what_the_site_says_to_its_driver(given: dict[str, An
 )
 def test_no_host_lends_another_whose_nodes_it_may_have(of_hosts: list[Any], owners: list[str] | None) -> None:
     nodes = [{"host": "n", "driver": {"maas": {} if one is None else {"owners": one}}} for one in of_hosts]
-    told = said({"provisioner": "maas", "driver": {}, "nodes": nodes})
+    told = said_to_driver({"provisioner": "maas", "driver": {}, "nodes": nodes})
     assert told["driver"] == ({} if owners is None else {"maas": {"owners": owners}})
     assert told["nodes"] == nodes
 
 
 def test_what_the_task_says_to_the_driver_stands_for_all() -> None:
     nodes = [{"host": "n1", "driver": {"maas": {"pool": "a"}}}, {"host": "n2"}]
-    told = said({"provisioner": "maas", "driver": {"pool": "b"}, "nodes": nodes})
+    told = said_to_driver({"provisioner": "maas", "driver": {"pool": "b"}, "nodes": nodes})
     assert told == {"provisioner": "maas", "driver": {"pool": "b"}, "nodes": [{"host": "n1"}, {"host": "n2"}]}
 
 
@@ -88,7 +91,29 @@ def test_a_host_says_it_as_text_too_and_what_cannot_be_read_ends_nobody_elses_wa
     nodes = [_read({"host": "n", "driver": text}), _read({"host": "n2"})]
     assert nodes == [{"host": "n", "driver": {"maas": {"owners": ["ours"]}}}, {"host": "n2"}]
     bad = [_read({"host": "n", "driver": "owners"}), nodes[0]]
-    told = said({"provisioner": "maas", "driver": {}, "nodes": bad})
+    told = said_to_driver({"provisioner": "maas", "driver": {}, "nodes": bad})
     assert told["nodes"] == bad and told["driver"] == {"maas": {"owners": ["ours"]}}, "its trouble is no neighbour's"
-    told = said({"provisioner": "maas", "driver": {}, "nodes": bad[:1]})
+    told = said_to_driver({"provisioner": "maas", "driver": {}, "nodes": bad[:1]})
     assert not told["driver"], "of whom nothing can be read, nothing is lent"
+
+
+@pytest.mark.parametrize(
+    ("said", "seen"),
+    [
+        ({"secure_erase": True, "pxe": {"args": "quiet"}}, "secure_erase beside pxe"),
+        ({"maas": {"pool": "gpu"}, "irnoic": {"owners": ["lab"]}}, "irnoic beside maas"),
+        ({"maas": {}, "zone": "b", 7: "x"}, "7, zone beside maas"),
+    ],
+)
+def test_what_stands_beside_the_parts_of_provisioners_is_refused_and_dropped_by_nobody(
+    said: dict[Any, Any], seen: str, maas_site: Any
+) -> None:
+    """A flat setting of the one that is left would be lost, and its disks be erased in another way than was said."""
+    options = maas_site.new()
+    maas_site.faults.forget()
+    with pytest.raises(ConfigError, match="beside the parts of provisioners") as told:
+        lead({**options, "driver": said}, "ready")
+    assert told.value.seen == seen and maas_site.faults.writes == []
+    node = _read({"host": "n", "driver": said})
+    assert not said_to_driver({"provisioner": "maas", "driver": {}, "nodes": [node]})["driver"], "nothing of it is lent"
+    assert of_batch(node, {}, "maas", ()).unread is not None, "it has its verdict by that"

@@ -196,7 +196,11 @@ def test_a_bmc_needs_a_login() -> None:
     st.dictionaries(st.sampled_from(["ironic", "maas", "deploy_interface"]), st.dictionaries(KEYS, VALUES, max_size=2))
 )
 def test_each_driver_takes_its_own_part(told: dict[str, Any]) -> None:
-    if {"ironic", "maas"} & set(told):
+    parts = {"ironic", "maas"} & set(told)
+    if parts and set(told) - parts:
+        with pytest.raises(ConfigError, match="beside the parts"):
+            own_extras({"driver": told}, "ironic")
+    elif parts:
         assert own_extras({"driver": told}, "ironic") == (told.get("ironic") or {})
     else:
         assert own_extras({"driver": told}, "ironic") == told
