@@ -119,6 +119,28 @@ def test_who_names_no_other_one_is_told(move: Move, said: dict[str, str]) -> Non
     assert "migrate_to names" in move.play(ok=False) and move.writes() == []
 
 
+@pytest.mark.parametrize(
+    ("slip", "words"),
+    [
+        ({"provisoner_id": "other", "provisioner_pasword": "x"}, "Nobody reads provisioner_pasword, provisoner_id of"),
+        ({"provisioner_url": 17, "provisioner_id": None}, "No text in migrate_to: provisioner_id, provisioner_url."),
+        (["warewulf"], "migrate_to is no mapping"),
+    ],
+)
+def test_where_they_go_has_nothing_that_nobody_reads(move: Move, slip: Any, words: str) -> None:
+    """Under a misspelt name the node would be released here, and entered there as another one."""
+    said = {**move.to["migrate_to"], **slip} if isinstance(slip, dict) else slip
+    (move.folder / "to.yml").write_text(yaml.safe_dump({"migrate_to": said}), encoding="utf-8")
+    told = move.play(ok=False)
+    assert words in told and "provisioner_login_host, all of them texts" in told, told[-3000:]
+    assert move.writes() == [] and move.events() == []
+
+
+def test_what_is_read_of_where_they_go_is_what_the_connection_has() -> None:
+    [play, *_more] = yaml.safe_load(BOOK.read_text(encoding="utf-8"))
+    assert play["vars"]["migrate_read"] == [names.OPTION, "provisioner_id", *names.OPTIONS]
+
+
 def test_an_inventory_that_was_changed_before_the_move_is_no_proof_of_it(move: Move) -> None:
     move.says(**{f"gpufleet_{key}": value for key, value in move.new.connection().items()})
     told = move.play(ok=False)
