@@ -141,6 +141,18 @@ def test_what_is_read_of_where_they_go_is_what_the_connection_has() -> None:
     assert play["vars"]["migrate_read"] == [names.OPTION, "provisioner_id", *names.OPTIONS]
 
 
+def test_an_erasure_that_the_old_one_cannot_do_is_refused_before_jobs_have_ended_for_it(
+    started: Any, tmp_path: Path
+) -> None:
+    with started(PxeSite).in_good_health() as old, started(WarewulfSite).in_good_health() as new:
+        move = Move(old, new, tmp_path, deploy=True)
+        stood = move.events("state")
+        for more in ((), ("--check",)):
+            told = move.play("-e", "migrate_erase=true", *more, ok=False)
+            assert "pxe cannot do what is asked for: option erase" in told, told[-3000:]
+            assert move.writes() == [] and move.events() == [] and move.events("state") == stood
+
+
 def test_an_inventory_that_was_changed_before_the_move_is_no_proof_of_it(move: Move) -> None:
     move.says(**{f"gpufleet_{key}": value for key, value in move.new.connection().items()})
     told = move.play(ok=False)
