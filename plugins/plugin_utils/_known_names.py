@@ -186,6 +186,13 @@ SWITCHES: frozenset[str] = frozenset({
     *("report_ask_scheduler", "status_ask_scheduler", "topology_become", "topology_reconfigure", "waves_rollout"),
 })  # fmt: skip
 
+#: Options of playbooks that are numbers: what is none would be read as 0 without a word, or be refused by the task that
+#: reads it, which comes after writes.
+NUMBERS: frozenset[str] = frozenset({
+    *("day2_recycle_look_timeout", "migrate_interval", "migrate_timeout", "verify_idle_at_once", "verify_idle_days"),
+    *("verify_idle_level", "verify_idle_minutes"),
+})  # fmt: skip
+
 #: By playbook, what a person may give it with -e.
 PLAYBOOKS: dict[str, tuple[str, ...]] = {
     "adopt": ("adopt_again", "adopt_other_name"),

@@ -32,6 +32,7 @@ from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._causes import 
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_columns import COLUMNS, is_slip
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._known_names import (
     ARTIFACTS,
+    NUMBERS,
     OF_A_RUN,
     PLAYBOOKS,
     ROLES,
@@ -84,6 +85,8 @@ _BUDGETS = "fleet_plan_budgets"
 #: What the filter bool takes for yes or no, by which playbooks and roles read all that is either. What options of
 #: modules take besides (y, t) is a silent no to it.
 _EITHER = frozenset({"yes", "on", "true", "1", "no", "off", "false", "0"})
+#: What Ansible's filters and options take for a number alike.
+_NUMBER = re.compile(r"\d+(\.\d+)?", re.ASCII)
 
 
 def look(batch: Batch) -> None:
@@ -169,6 +172,7 @@ def demand_heard(given: Mapping[str, Any]) -> None:
                 do=f"did you mean {near}? Correct the name, or leave it out; nothing was changed",
             )
     _demand_either(given)
+    _demand_numbers(given)
 
 
 def _demand_either(given: Mapping[str, Any]) -> None:
@@ -181,6 +185,22 @@ def _demand_either(given: Mapping[str, Any]) -> None:
             seen=", ".join(f"{name}={cut(given[name], 40)}" for name in wrong),
             do="correct it; nothing was changed",
         )
+
+
+def _demand_numbers(given: Mapping[str, Any]) -> None:
+    wrong = [name for name in sorted(NUMBERS.intersection(given)) if not _is_number(given[name])]
+    if wrong:
+        raise ConfigError(
+            "what is given with -e is no number",
+            wanted="a number without its unit, 0 or more",
+            seen=", ".join(f"{name}={cut(given[name], 40)}" for name in wrong),
+            do="correct it; nothing was changed",
+        )
+
+
+def _is_number(value: Any) -> bool:
+    """Also what is known when it is templated."""
+    return "{{" in str(value) or _NUMBER.fullmatch(str(value)) is not None
 
 
 def _is_either(value: Any) -> bool:

@@ -18,7 +18,7 @@ from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _preflig
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _preflight_gates as gates
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _preflight_policy as policy
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _preflight_settings as settings
-from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._known_names import PLAYBOOKS, SWITCHES
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._known_names import NUMBERS, PLAYBOOKS, SWITCHES
 from contract.docs.blocks import blocks
 from sound_site import SoundSite
 
@@ -158,6 +158,23 @@ def test_u8_each_switch_of_a_playbook_is_one_that_is_looked_at() -> None:
             with pytest.raises(ConfigError, match="neither yes nor no"):
                 settings.demand_heard({name: neither})
     settings.demand_heard(dict(zip(sorted(SWITCHES), (True, "no", "1", "{{ x }}", ""))))
+
+
+def test_u8_each_number_of_a_playbook_is_looked_at_before_anything_is_written() -> None:
+    """A filter reads ``2h`` as 0, and an option refuses it where its task comes: after a release."""
+    given = {name for names in PLAYBOOKS.values() for name in names}
+    books = " ".join(path.read_text(encoding="utf-8") for path in (ROOT / "playbooks").glob("*.yml"))
+    read = set(re.findall(r"\b([a-z][a-z0-9_]+) \| (?:int|float)\b", books))
+    read |= set(re.findall(r'(?:timeout|interval): "{{ ([a-z][a-z0-9_]+) }}"', books))
+    guarded = {"passports_all_hours", "passports_days", "status_days"}  # with what is no number, a module refuses it
+    assert read & given - guarded == NUMBERS
+    for name in NUMBERS:
+        for none in ("2m", "", "-1", "nan", "1 h", None, True, [3], "1_0"):
+            with pytest.raises(ConfigError, match="no number") as told:
+                settings.demand_heard({name: none})
+            assert name in told.value.seen
+        for number in (5, 0.3, "60", "0.5", "{{ x }}"):
+            settings.demand_heard({name: number})
 
 
 @pytest.mark.parametrize("said", ["y", "T", "ture"])

@@ -141,12 +141,16 @@ def test_what_is_read_of_where_they_go_is_what_the_connection_has() -> None:
     assert play["vars"]["migrate_read"] == [names.OPTION, "provisioner_id", *names.OPTIONS]
 
 
-def test_an_erasure_that_the_old_one_cannot_do_is_refused_before_jobs_have_ended_for_it(
+def test_an_erasure_that_the_old_one_cannot_do_and_times_that_are_none_are_refused_before_jobs_have_ended_for_it(
     started: Any, tmp_path: Path
 ) -> None:
     with started(PxeSite).in_good_health() as old, started(WarewulfSite).in_good_health() as new:
         move = Move(old, new, tmp_path, deploy=True)
         stood = move.events("state")
+        for option in ("migrate_timeout", "migrate_interval"):
+            told = move.play("-e", f"{option}=2m", ok=False)
+            assert "what is given with -e is no number" in told and f"{option}=2m" in told, told[-3000:]
+            assert move.writes() == [] and move.events() == [] and move.events("state") == stood
         for more in ((), ("--check",)):
             told = move.play("-e", "migrate_erase=true", *more, ok=False)
             assert "pxe cannot do what is asked for: option erase" in told, told[-3000:]

@@ -10,7 +10,12 @@ from typing import Any
 import pytest
 from ansible.parsing.splitter import parse_kv
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
-from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._known_names import PLAYBOOKS, ROLES, SWITCHES
+from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._known_names import (
+    NUMBERS,
+    PLAYBOOKS,
+    ROLES,
+    SWITCHES,
+)
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._preflight_settings import OWN, demand_heard
 
 
@@ -58,7 +63,7 @@ def test_h2_a_reason_with_blanks_is_not_its_first_word(words: str, seen: str) ->
 def test_h2_what_is_read_or_is_like_nothing_of_ours_is_let_through() -> None:
     """Whatever else a site gives to its own roles in the same run."""
     names = {*OWN, *(name for names in (*PLAYBOOKS.values(), *ROLES.values()) for name in names)}
-    demand_heard(given(*(f"{name}={'yes' if name in SWITCHES else 'x'}" for name in names)))
+    demand_heard(given(*(f"{name}={'1' if name in SWITCHES | NUMBERS else 'x'}" for name in names)))
     demand_heard(given("site_dns=10.0.0.1", "ntp_servers=a", "ansible_user=root", "maintenance_why='disk swap'"))
     demand_heard({"maintenance_why": "disk swap"})
     demand_heard({})
