@@ -28,6 +28,7 @@ WIPES = {
     "wipe_partition_entry": {
         "disks": {"/dev/nvme0n1": {"partitions": {"scratch": {"number": 1, "wipe_partition_entry": True}}}}
     },
+    "resize": {"disks": {"/dev/nvme0n1": {"partitions": {"scratch": {"number": 1, "size_mib": 1024, "resize": True}}}}},
     "wipe_filesystem": {"filesystems": {"/dev/disk/by-partlabel/scratch": {"format": "xfs", "wipe_filesystem": True}}},
 }
 PATH = "/etc/issue.d/gpu.issue"

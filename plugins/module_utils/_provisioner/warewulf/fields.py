@@ -56,8 +56,8 @@ MAPS: Mapping[str, Any] = {
 }
 #: Of which each entry is written as one.
 _WHOLE = ("disks", "filesystems")
-#: What a node's next boot takes from its disks.
-WIPES = frozenset({"wipe_table", "wipe_partition_entry", "wipe_filesystem"})
+#: What a node's next boot takes from its disks, or may: a partition of another size can end before its data does.
+WIPES = frozenset({"resize", "wipe_table", "wipe_partition_entry", "wipe_filesystem"})
 
 KNOWN = frozenset({*LISTS, *MAPS, VERSION, IN_OVERLAYS})
 
