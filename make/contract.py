@@ -145,13 +145,44 @@ def _yaml(path: str) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise Refused(f"{path} has no mapping")
     inner = found.get("gpufleet_image", found)
-    return dict(inner) if isinstance(inner, dict) else {}
+    if not isinstance(inner, dict):
+        raise Refused(f"gpufleet_image in {path} is no mapping: {inner}")
+    return dict(inner)
+
+
+def _image(path: str) -> dict[str, Any] | None:
+    """None where no file was named; of one that says nothing, what it was to say would count as not applicable."""
+    found = _yaml(path)
+    if path and not found:
+        raise Refused(f"{path} says nothing of an image")
+    return found or None
+
+
+def certificates(args: argparse.Namespace) -> tuple[Path, Path]:
+    """Where they are to lie. Asked before anything is tried, which may take hours.
+
+    :raises Refused: where they cannot be written there.
+    """
+    folder = Path(args.report)
+    paths = folder / f"{args.driver}.json", folder / f"{args.driver}.txt"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for path in paths:
+            new = not path.exists()
+            path.open("a", encoding="utf-8").close()
+            if new:
+                path.unlink()
+    except OSError as exc:
+        raise Refused(f"no certificate can be written into {folder} (REPORT): {exc}") from exc
+    return paths
 
 
 def trial(args: argparse.Namespace) -> tuple[Trial, Selector, str]:
     wanted = selector(args.tag, args.prefix)
     if args.driver not in SYSTEMS:
         raise Refused(f"no driver {args.driver}: {', '.join(SYSTEMS)}")
+    image, given = _image(args.image), _yaml(args.options)
+    certificates(args)
     reached = connection(args.driver, args.endpoint)
     secrets = {key: reached[key] for key in _SECRET if reached.get(key)}
     for secret in secrets.values():
@@ -166,8 +197,8 @@ def trial(args: argparse.Namespace) -> tuple[Trial, Selector, str]:
     plan = Plan(
         connection=reached,
         machines=machines,
-        image=_yaml(args.image) or None,
-        options=_yaml(args.options),
+        image=image,
+        options=given,
         boot=args.boot,
         erase=args.erase,
         timeout=args.timeout,
@@ -205,11 +236,14 @@ def certified(
         print(harmless_all(f"{outcome.outcome}: {outcome.machine or 'all'}: {outcome.scenario}"), file=sys.stderr)
         outcomes.append(outcome)
     told = harmless_all(certificate(args.driver, version, args.endpoint, wanted, machines, outcomes))
-    folder = Path(args.report)
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / f"{args.driver}.json").write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")
-    (folder / f"{args.driver}.txt").write_text(as_text(told), encoding="utf-8")
     print(as_text(told), end="")
+    try:
+        as_json, as_page = certificates(args)
+    except Refused as exc:  # since the first look
+        print(harmless_all(str(exc)), file=sys.stderr)
+        return 1
+    as_json.write_text(json.dumps(told, indent=2) + "\n", encoding="utf-8")
+    as_page.write_text(as_text(told), encoding="utf-8")
     return 0 if told["passed"] else 1
 
 

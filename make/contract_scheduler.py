@@ -27,7 +27,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler impo
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.contract import NodeView, Scheduler
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.registry import open_scheduler
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._text import harmless_all
-from contract import Refused, certified
+from contract import Refused, certificates, certified
 from contract_scheduler_scenarios import Plan, Trial, tried
 from contract_systems import UNTOLD, Selector
 
@@ -85,6 +85,7 @@ def trial(args: argparse.Namespace) -> tuple[Trial, Selector, str]:
         raise Refused(f"no scheduler {args.driver}: {', '.join(WAYS)}")
     if not args.prefix.strip():
         raise Refused("say which nodes by PREFIX: without it nothing is tried")
+    certificates(args)
     wanted, reached = Selector(prefix=args.prefix.strip()), connection(args.driver, args.endpoint)
     if reached.get(_SECRET):
         keep_secret(reached[_SECRET])

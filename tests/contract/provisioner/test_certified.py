@@ -186,6 +186,55 @@ def test_nothing_is_tried_without_a_selector_or_where_it_takes_none(maas_site: A
     assert maas_site.faults.writes == [] and not (tmp_path / "maas.json").exists()
 
 
+@pytest.mark.parametrize(
+    ("image", "said"),
+    [
+        ("gpufleet_image: hpc-1.4", "gpufleet_image in PATH is no mapping: hpc-1.4"),
+        ("gpufleet_image:", "gpufleet_image in PATH is no mapping"),
+        ("- hpc-1.4", "PATH has no mapping"),
+        ("gpufleet_image: {}", "PATH says nothing of an image"),
+        ("", "PATH has no mapping"),
+    ],
+)
+def test_an_image_that_is_not_read_is_not_called_not_applicable(
+    maas_site: Any, tmp_path: Path, image: str, said: str
+) -> None:
+    """It would pass without a deployment."""
+    enrolled(maas_site, "img-")
+    maas_site.faults.forget()
+    path = tmp_path / "said.yml"
+    path.write_text(image, encoding="utf-8")
+    done = contract(maas_site, tmp_path, "--prefix", "img-", "--image", str(path))
+    assert done.returncode == 2 and said.replace("PATH", str(path)) in done.stderr, done.stdout + done.stderr
+    assert maas_site.faults.writes == [] and not (tmp_path / "maas.json").exists()
+
+
+def _a_file(folder: Path) -> Path:
+    (folder / "report").write_text("", encoding="utf-8")
+    return folder / "report"
+
+
+def _below_a_file(folder: Path) -> Path:
+    return _a_file(folder) / "contract"
+
+
+def _a_folder_in_its_place(folder: Path) -> Path:
+    (folder / "report" / "maas.txt").mkdir(parents=True)
+    return folder / "report"
+
+
+@pytest.mark.parametrize("where", [_a_file, _below_a_file, _a_folder_in_its_place])
+def test_where_no_certificate_can_lie_nothing_is_tried(
+    maas_site: Any, tmp_path: Path, where: Callable[[Path], Path]
+) -> None:
+    """It was lost after the last release, with the hours that it told of."""
+    enrolled(maas_site, "rep-")
+    maas_site.faults.forget()
+    done = contract(maas_site, tmp_path, "--prefix", "rep-", "--report", str(where(tmp_path)))
+    assert done.returncode == 2 and "no certificate can be written into" in done.stderr, done.stdout + done.stderr
+    assert "Traceback" not in done.stderr and maas_site.faults.writes == []
+
+
 def test_what_is_certified_is_what_was_named_and_not_a_cloud_that_was_left_in_the_environment(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

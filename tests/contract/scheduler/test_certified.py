@@ -57,6 +57,14 @@ def test_a_sites_own_scheduler_is_certified_on_the_nodes_of_a_prefix_alone(
     assert not any(secret in done.stdout + done.stderr for secret in secrets)
 
 
+def test_where_no_certificate_can_lie_nothing_is_tried(tmp_path: Path) -> None:
+    """Not even the scheduler is asked: there is none at that address."""
+    (tmp_path / "report").write_text("", encoding="utf-8")
+    argv = [sys.executable, str(MAKE / "contract_scheduler.py"), "kubernetes", "https://127.0.0.1:9", "--prefix", "gpu"]
+    done = subprocess.run([*argv, "--report", str(tmp_path / "report")], capture_output=True, text=True, check=False)
+    assert done.returncode == 2 and "no certificate can be written into" in done.stderr, done.stdout + done.stderr
+
+
 def test_what_is_a_list_is_read_as_one() -> None:
     """A text would be one taint a letter, and tolerate none that a site means."""
     kept = {key: value for key, value in os.environ.items() if not key.startswith("GPUFLEET_")}
