@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ansible_collections.gpufleet.baremetal.plugins.module_utils import _bmc_address as bmc_address
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ironic.api import IronicApi
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ironic.tables import BMCS
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
@@ -91,9 +92,7 @@ def _bmc(driver: str, info: Mapping[str, Any]) -> dict[str, Any]:
     if driver not in BMCS:
         return {}
     protocol, address, port, system, user = BMCS[driver]
-    host = str(info.get(address) or "")
-    if host and port and info.get(port):
-        host = f"{host}:{info[port]}"
+    host = bmc_address.joined(str(info.get(address) or ""), info.get(port))
     return {
         "gpufleet_bmc_protocol": protocol if host else None,
         "gpufleet_bmc_address": host,

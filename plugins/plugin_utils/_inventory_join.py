@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import urlsplit
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.one_bmc import bmc_place
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _inventory_cells as cells
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_columns import COLUMNS, MACS, UNIQUE
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._inventory_record import Record
@@ -163,11 +163,7 @@ class _Join:
 def _bmc(record: Record) -> str:
     """Its address as a list writes it, which has no scheme, path or usual port; empty where none is told."""
     text = str(record.variables.get("gpufleet_bmc_address") or "")
-    if "://" in text:
-        text = urlsplit(text).netloc.rpartition("@")[2].removesuffix(":443")
-    if text.startswith("[") and text.endswith("]"):
-        text = text[1:-1]
-    return cells.same("bmc_ip", text) if text else ""
+    return bmc_place(text) or text
 
 
 def _systems(records: Sequence[Record]) -> int:

@@ -8,9 +8,9 @@ from __future__ import annotations
 import socket
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import urlsplit
 
 from ansible.utils.display import Display
+from ansible_collections.gpufleet.baremetal.plugins.module_utils import _bmc_address as bmc_address
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import BMC as OPTIONS
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc import names
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.certificate import fingerprint
@@ -25,6 +25,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     WrongMachine,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import short
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.one_bmc import bmc_place
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._serial import same_serial, serial_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _inventory_cells as cells
@@ -95,9 +96,7 @@ def _one_each(batch: Batch) -> None:
 
 def _bare(address: str) -> str:
     """As two addresses are compared, whose scheme nobody has to write."""
-    scheme, _mark, rest = address.strip().rstrip("/").rpartition("://")
-    usual = scheme.lower() in ("", "https")
-    return cells.same("bmc_ip", rest.removesuffix(":443") if usual else f"{scheme}://{rest}")
+    return bmc_place(address) or address.strip().lower()
 
 
 def _params(batch: Batch, host: str) -> dict[str, dict[str, Any]]:
@@ -126,9 +125,9 @@ def _in_threads(params: Mapping[str, Any]) -> bool:
 def _knocked(host: str, params: Mapping[str, Any]) -> None:
     """A driver asks one that is silent for as long as a verb may wait; of hundreds nobody waits for that."""
     address = str(params["bmc_address"])
-    parts = urlsplit(address if "://" in address else f"https://{address}")
     try:
-        place = (str(parts.hostname or ""), parts.port or _PORTS.get(parts.scheme, 443))
+        parts = bmc_address.split(address)
+        place = (parts.host, parts.port or _PORTS.get(parts.scheme, 443))
         socket.create_connection(place, timeout=_KNOCK_SECONDS).close()
     except ValueError:
         pass  # the driver says what is wrong with it

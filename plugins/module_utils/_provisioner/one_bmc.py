@@ -6,11 +6,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
-from urllib.parse import urlsplit
+from contextlib import suppress
+from typing import Any, Optional
 
+from ansible_collections.gpufleet.baremetal.plugins.module_utils import _bmc_address as bmc_address
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _net as net
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import WrongMachine
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, WrongMachine
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import Wanted
 
 #: Ports that an address of a BMC need not name.
@@ -54,15 +55,29 @@ def _same_address(told: str, bmc: Mapping[str, Any]) -> bool:
 
 def bmc_place(address: str) -> str:
     """Whatever it is called: an address with or without its scheme, and the port that goes without saying."""
-    if "://" not in address and address.count(":") > 1 and not address.startswith("["):
-        address = f"[{address}]"  # of IPv6, as inventories spell it
     try:
-        parts = urlsplit(address if "://" in address else f"//{address}")
-        port = parts.port
+        parts = bmc_address.split(address)
     except ValueError:
         return ""
-    host = net.called(parts.hostname)
-    return host if port in _BMC_PORTS else f"{host} {port}"
+    return bmc_address.joined(net.called(parts.host), None if parts.port in _BMC_PORTS else parts.port)
+
+
+def parts_of(bmc: Mapping[str, Any], node: str, schemes: Optional[tuple[str, ...]] = None) -> bmc_address.Parts:
+    """The BMC's address of the inventory, for a record.
+
+    :param schemes: those that it may have, where not any.
+    :raises ConfigError: where nobody would reach a BMC by it.
+    """
+    with suppress(ValueError):
+        parts = bmc_address.split(str(bmc.get("bmc_address") or ""))
+        if not parts.login and (schemes is None or parts.scheme in ("", *schemes)):
+            return parts
+    raise ConfigError(
+        "the BMC's address cannot be used",
+        node=node,
+        wanted="host or host:port, an address of IPv6 with a port in brackets, and no login in it",
+        do="correct gpufleet_bmc_address",
+    )
 
 
 def _last(path: str) -> str:

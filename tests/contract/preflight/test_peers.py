@@ -128,6 +128,7 @@ def test_r4_two_rows_with_one_serial_and_nothing_beside_it_are_told(bmcs: Any, a
     [
         ("gpufleet_bmc_address", "https://10.20.12.1", "10.20.12.1"),
         ("gpufleet_bmc_address", "HTTPS://bmc1.example.com:443/", "bmc1.example.com"),
+        ("gpufleet_bmc_address", "https://[fd00::1]:443", "fd00:0::1"),
         ("gpufleet_boot_mac", "7c:c2:55:00:00:01", "7CC2.5500.0001"),
     ],
 )

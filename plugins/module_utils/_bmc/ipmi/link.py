@@ -20,9 +20,10 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Container, Sequence
+from contextlib import suppress
 from typing import Any
-from urllib.parse import urlsplit
 
+from ansible_collections.gpufleet.baremetal.plugins.module_utils import _bmc_address as bmc_address
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.contract import LostAnswer, NotNow
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.ipmi.forked import KNOWN, begin_anew_in_forks
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
@@ -105,12 +106,10 @@ def host_and_port(address: str) -> tuple[str, int]:
 
     :raises ConfigError: when it is none of these.
     """
-    parts = urlsplit(address if "://" in address else f"ipmi://{address}")
-    try:
-        if parts.hostname and "@" not in parts.netloc:
-            return parts.hostname, parts.port or PORT
-    except ValueError:
-        pass
+    with suppress(ValueError):
+        parts = bmc_address.split(address)
+        if not parts.login:
+            return parts.host, parts.port or PORT
     raise ConfigError(
         "the BMC's address cannot be used",
         wanted="host or host:port, and no login in it",
@@ -180,7 +179,7 @@ class IpmiLink:
         if LIBRARY_PROBLEM is not None:
             raise MissingLibrary(_LIBRARY, why=f"IPMI is spoken through it: {LIBRARY_PROBLEM}", cause=LIBRARY_PROBLEM)
         self.host, self.port = host_and_port(address)
-        self.shown = f"ipmi://{self.host}:{self.port}"
+        self.shown = f"ipmi://{bmc_address.joined(self.host, self.port)}"
         for name, value, limit in (("username", username, USER_LIMIT), ("password", password, PASSWORD_LIMIT)):
             if len(value.encode("utf-8")) > limit:
                 raise ConfigError(

@@ -35,6 +35,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish im
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish.bounds import Endless, bounds, content
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish.pin import Pin, checking
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc.redfish.session import login_of
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc_address import bracketed
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._bounded import bounded
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
     BadAnswer,
@@ -119,7 +120,8 @@ def base_url(address: str) -> str:
 
     :raises ConfigError: when it is none, or holds a login.
     """
-    url = address if "://" in address else f"https://{address}"
+    scheme, mark, rest = address.rpartition("://")
+    url = f"{scheme}{mark or 'https://'}{bracketed(rest)}"
     try:
         parts = urlsplit(url)
         usable = not _BLANK.search(url) and parts.port != 0

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import urlsplit
 
+from ansible_collections.gpufleet.baremetal.plugins.module_utils import _bmc_address as bmc_address
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _deployment as deployment
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _hardware as parts
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import require
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, FleetError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import Changes
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ironic import tables, work
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.one_bmc import parts_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import Image, Wanted
 
 MASK = "********"
@@ -110,13 +111,12 @@ def _is_of_bmc(key: str) -> bool:
 def _redfish(wanted: Wanted) -> dict[str, Any]:
     bmc = wanted.bmc
     require(bmc, "bmc_username", "bmc_password", node=wanted.host)
-    address = str(bmc["bmc_address"])
-    parts = urlsplit(address if "://" in address else f"https://{address}")
+    parts = parts_of(bmc, wanted.host, ("http", "https"))
     verify: Any = bmc.get("bmc_verify_tls")
     if verify is None or verify:
         verify = str(bmc["bmc_ca_path"]) if bmc.get("bmc_ca_path") else True
     info = {
-        "redfish_address": f"{parts.scheme}://{parts.netloc}",
+        "redfish_address": f"{parts.scheme or 'https'}://{parts.netloc}",
         "redfish_username": str(bmc["bmc_username"]),
         "redfish_password": str(bmc["bmc_password"]),
         "redfish_verify_ca": verify,
@@ -130,9 +130,9 @@ def _redfish(wanted: Wanted) -> dict[str, Any]:
 def _ipmi(wanted: Wanted) -> dict[str, Any]:
     bmc = wanted.bmc
     require(bmc, "bmc_username", "bmc_password", node=wanted.host)
-    parts = urlsplit(f"//{bmc['bmc_address']}")
+    parts = parts_of(bmc, wanted.host)
     return {
-        "ipmi_address": str(parts.hostname),
+        "ipmi_address": parts.host,
         "ipmi_port": str(parts.port or _IPMI_PORT),
         "ipmi_username": str(bmc["bmc_username"]),
         "ipmi_password": str(bmc["bmc_password"]),
@@ -162,8 +162,8 @@ def bmc_in(info: Mapping[str, Any]) -> tuple[str, str]:
     """The BMC's address, and its system, of the hardware types whose keys are known."""
     for address, port, system in _REACHED_BY:
         if info.get(address):
-            host, its_port = str(info[address]), str(info.get(port) or "")
-            return (f"{host}:{its_port}" if its_port else host), str(info.get(system) or "")
+            told = bmc_address.joined(str(info[address]), info.get(port))
+            return told, str(info.get(system) or "")
     return "", ""
 
 

@@ -9,7 +9,6 @@ import re
 from base64 import b64encode
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import urlsplit
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _deployment as deployment
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _hardware as parts
@@ -17,6 +16,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, FleetError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import mac
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.maas import tables
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.one_bmc import parts_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import Image, Wanted
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._serial import serial_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import has_form
@@ -63,21 +63,21 @@ def power_parameters(wanted: Wanted) -> dict[str, str]:
     """How MAAS reaches the BMC."""
     bmc = wanted.bmc
     require(bmc, "bmc_address", "bmc_username", "bmc_password", node=wanted.host)
-    address = str(bmc["bmc_address"])
-    parts = urlsplit(address if "://" in address else f"//{address}")
+    is_ipmi = power_type(wanted) == "ipmi"
+    parts = parts_of(bmc, wanted.host, None if is_ipmi else ("http", "https"))
     own = {str(key): str(value) for key, value in (wanted.extras.get("power_parameters") or {}).items()}
     login = {"power_user": str(bmc["bmc_username"]), "power_pass": str(bmc["bmc_password"])}
-    if power_type(wanted) == "ipmi":
+    if is_ipmi:
         if parts.port not in (None, _IPMI_PORT):
             raise ConfigError(
                 f"MAAS speaks IPMI on port {_IPMI_PORT} alone",
                 node=wanted.host,
-                seen=address,
+                seen=parts.netloc,
                 do=f"serve the BMC on port {_IPMI_PORT}",
             )
-        return {"power_address": str(parts.hostname), "power_driver": "LAN_2_0", **login, **own}
+        return {"power_address": parts.host, "power_driver": "LAN_2_0", **login, **own}
     # With its scheme the address is an internal error of MAAS (500, netaddr).
-    info = {"power_address": parts.netloc.rpartition("@")[2], **login}
+    info = {"power_address": parts.netloc, **login}
     system = str(bmc.get("bmc_system_id") or "").rstrip("/").rpartition("/")[2]
     if system:
         info["node_id"] = system

@@ -15,6 +15,7 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
+from ansible_collections.gpufleet.baremetal.plugins.module_utils import _bmc_address as bmc_address
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _deployment as deployment
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import require
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import FleetError, Refused, WrongMachine
@@ -187,8 +188,7 @@ class WarewulfDriver(Driver):
     def bmc(self, node: NodeState) -> tuple[str, str]:
         ipmi = (node.raw["node"] if node.raw else {}).get("ipmi")
         found = ipmi if isinstance(ipmi, dict) else {}
-        port = f":{found['port']}" if found.get("port") else ""
-        return (f"{found['ipaddr']}{port}" if found.get("ipaddr") else ""), ""
+        return bmc_address.joined(str(found.get("ipaddr") or ""), found.get("port")), ""
 
     def boots(self, node: NodeState) -> str:
         """Without an image of its own it boots that of its profiles."""

@@ -15,6 +15,7 @@ from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _deployment as deployment
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _net as net
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._bmc_address import joined
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, FleetError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import READY, NodeState, mac
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import Image, Wanted
@@ -75,8 +76,7 @@ def alone(record: Mapping[str, Any]) -> dict[str, frozenset[str]]:
 def of_bmc(ipmi: Any) -> str:
     """Behind one address there may be several, each with a port of its own; that of IPMI goes without saying."""
     found = ipmi if isinstance(ipmi, Mapping) else {}
-    host, port = net.called(found.get("ipaddr")), str(found.get("port") or "")
-    return host if not host or port in ("", "623") else f"{host}:{port}"
+    return joined(net.called(found.get("ipaddr")), "" if str(found.get("port")) == "623" else found.get("port"))
 
 
 def serial(record: Mapping[str, Any]) -> str:

@@ -11,16 +11,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote, unquote
 
+from ansible_collections.gpufleet.baremetal.plugins.module_utils import _bmc_address as bmc_address
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _deployment as deployment
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _net as net
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import keep_secret
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import mac
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.one_bmc import bmc_place
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import Wanted
 
 #: What the option ``driver`` may set of a node's record. None of it says what is deployed.
@@ -318,4 +319,6 @@ def told_to_logs(wanted: Wanted, address: str) -> ConfigError | None:
 
 def bmc_host(address: Any) -> str:
     """xCAT knows a BMC by its name or address alone."""
-    return bmc_place(str(address or "")).partition(" ")[0]
+    with suppress(ValueError):
+        return net.called(bmc_address.split(str(address or "")).host)
+    return ""
