@@ -19,6 +19,7 @@ options:
     description:
       - The BMC's address. For Redfish a URL (V(https://10.1.2.3)) or a host name with an optional port; for IPMI a
         host name with an optional port.
+      - An address of IPv6 is taken bare, or in brackets, which a port behind it needs, as in V([fd00::7]:8443).
       - Taken from the host variable C(gpufleet_bmc_address).
     type: str
   bmc_system_id:
