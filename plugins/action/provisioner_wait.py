@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from ansible.module_utils.common.validation import check_type_dict
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _moved as moves
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import names
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import names, said
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import wanted as wants
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.specs import WAIT_SPEC
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.watch import watch
@@ -129,6 +129,6 @@ def _said_to_driver(params: Mapping[str, Any]) -> dict[str, Any]:
 def _owners(node: Mapping[str, Any], provisioner: str) -> set[str] | None:
     """None where its words cannot be read: it has its verdict by that, and is asked and written to by nobody."""
     try:
-        return {str(one) for one in wants.own_extras(node, provisioner).get("owners") or ()}
+        return set(said.listed(wants.own_extras(node, provisioner), "owners"))
     except ConfigError:
         return None

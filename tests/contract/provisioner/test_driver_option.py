@@ -90,6 +90,8 @@ def test_what_the_task_says_to_the_driver_stands_for_all() -> None:
 def test_a_host_says_it_as_text_too_and_what_cannot_be_read_ends_nobody_elses_wait(text: Any) -> None:
     nodes = [_read({"host": "n", "driver": text}), _read({"host": "n2"})]
     assert nodes == [{"host": "n", "driver": {"maas": {"owners": ["ours"]}}}, {"host": "n2"}]
+    letters = [_read({"host": "n", "driver": {"maas": {"owners": "ours"}}})]
+    assert not said_to_driver({"provisioner": "maas", "driver": {}, "nodes": letters})["driver"], "an owner a letter"
     bad = [_read({"host": "n", "driver": "owners"}), nodes[0]]
     told = said_to_driver({"provisioner": "maas", "driver": {}, "nodes": bad})
     assert told["nodes"] == bad and told["driver"] == {"maas": {"owners": ["ours"]}}, "its trouble is no neighbour's"

@@ -52,6 +52,9 @@ def test_no_address_and_no_word_brings_a_command_of_its_own(pxe: Any) -> None:
             lead({**options, "driver": {"args": words}}, "enrolled")
     with pytest.raises(ConfigError, match="unknown keys in driver: arg"):
         lead({**options, "driver": {"arg": "quiet"}}, "enrolled")
+    for said in ({"owners": "me"}, {"pxe": {"owners": {"me": "x"}}}):
+        with pytest.raises(ConfigError, match="no list in driver: owners"):
+            lead({**options, "driver": said}, "enrolled")
     assert pxe.faults.writes == []
 
 

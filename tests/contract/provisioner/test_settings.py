@@ -22,7 +22,7 @@ from urllib3.exceptions import MaxRetryError, NameResolutionError
 DRIVERS = ("ironic", "maas", "warewulf")
 
 
-def enrol(driver: str, **more: Any) -> None:
+def enrol(driver: str, /, **more: Any) -> None:
     params = {option: about.get("default") for option, about in NODE_SPEC.items()}
     params.update(provisioner=driver, provisioner_api_key="a:b:c", state="enrolled", name="gpu001")
     params.update(provisioner_username="fleet", provisioner_password="s3cret")
@@ -87,3 +87,39 @@ def test_u8_a_name_that_is_not_known_is_told_as_that() -> None:
     exc = Broken(MaxRetryError(None, f"/{'long/' * 200}", lookup))  # type: ignore[arg-type]
     seen = Peer("MAAS", "", "", "").unreached("https://maas.example", exc, cause(exc), timeout=60.0).seen
     assert "Failed to resolve 'maas.example'" in seen and "long/" not in seen
+
+
+_EACH = {
+    "maas": (
+        *({"secure_erase": one} for one in ("y", "t", "enabled", "", 2)),
+        *({key: "y"} for key in ("is_dpu", "override_failed_testing", "enable_ssh", "ephemeral_deploy")),
+        *({"tags": "gpu"}, {"owners": "me"}, {"power_parameters": "x"}),
+    ),
+    "ironic": (
+        *({key: "flase"} for key in ("disable_ramdisk", "automated_clean", "console_enabled")),
+        *({"owners": "me"}, {"traits": "CUSTOM_H100"}, {"driver_info": "x"}, {"instance_info": ["x"]}),
+    ),
+    "warewulf": (
+        *({"registry_http": "y"}, {"ipmi": {"login": "t"}, "password_in_overlays": True}),
+        *({"owners": "me"}, {"profiles": "a"}),
+    ),
+}
+
+
+@pytest.mark.parametrize(("driver", "said"), [(driver, one) for driver, all_of in _EACH.items() for one in all_of])
+def test_what_is_said_to_a_driver_in_another_form_is_refused_and_not_read_as_something_else(
+    driver: str, said: dict[str, Any], closed: int
+) -> None:
+    """``y`` was a no to MAAS, and a text the list of its letters. Nobody is asked for anything."""
+    with pytest.raises(ConfigError, match="(neither true nor false|no list|no mapping) in driver") as told:
+        enrol(driver, provisioner_url=f"http://127.0.0.1:{closed}", driver=said)
+    assert list(said)[0] in str(told.value) or "login" in str(told.value)
+
+
+@pytest.mark.parametrize("value", [True, False, "yes", "No", "on", "off", 1, 0, "1", "true", None])
+@pytest.mark.parametrize(("driver", "key"), [("maas", "secure_erase"), ("ironic", "disable_ramdisk")])
+def test_what_is_true_or_false_is_taken_as_yaml_and_text_have_it(
+    driver: str, key: str, value: Any, closed: int
+) -> None:
+    with pytest.raises(Unreachable, match="does not answer"):
+        enrol(driver, provisioner_url=f"http://127.0.0.1:{closed}", driver={key: value})

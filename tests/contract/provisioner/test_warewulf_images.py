@@ -94,6 +94,9 @@ def test_an_image_without_a_kernel_gets_no_name(warewulf_site: Any) -> None:
 def test_a_registry_without_tls_is_said(warewulf_site: Any) -> None:
     bring(warewulf_site, new(warewulf_site), driver={"registry_http": True})
     assert b'"nohttps": true' in warewulf_site.faults.writes[0].body
+    warewulf_site.faults.forget()
+    bring(warewulf_site, new(warewulf_site), driver={"registry_http": "false"})
+    assert b"nohttps" not in warewulf_site.faults.writes[0].body
 
 
 # -- of an archive that lies on the server ---------------------------------------------------------------------------

@@ -369,9 +369,12 @@ def test_settings_of_the_node_are_written_and_others_refused(site: Any) -> None:
         lead({**options, "driver": {"postscripts": "evil"}}, "enrolled")
 
 
-@pytest.mark.parametrize(("uefi", "ends"), [(True, " -u"), (False, "")])
-def test_the_boot_is_by_uefi_unless_said_otherwise(site: Any, uefi: bool, ends: str) -> None:
-    options = {**ready(site), "image": site.image(), "driver": {} if uefi else {"uefi": False}}
+@pytest.mark.parametrize(("uefi", "ends"), [(None, " -u"), ("yes", " -u"), (False, ""), ("false", "")])
+def test_the_boot_is_by_uefi_unless_said_otherwise(site: Any, uefi: Any, ends: str) -> None:
+    options = {**ready(site), "image": site.image()}
+    with pytest.raises(ConfigError, match="neither true nor false in driver: uefi"):
+        lead({**options, "driver": {"uefi": "y"}}, "deployed")
+    options["driver"] = {"uefi": uefi}
     lead(options, "deployed")
     told = [call.what for call in site.faults.writes if "chdef" not in call.what]
     name = options["name"]

@@ -19,7 +19,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._hardware import Hardware
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import many
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import many, said
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import (
     OF_RECORD,
     OTHER,
@@ -53,7 +53,7 @@ class IronicReader(Driver):
     def __init__(self, params: Mapping[str, Any], ctx: Context) -> None:
         super().__init__(ctx)
         self.api = IronicApi(params, ctx)
-        self._named = frozenset(str(name) for name in own_extras(params, self.name).get("owners") or [])
+        self._named = frozenset(said.listed(own_extras(params, self.name), "owners"))
 
     @cached_property
     def _owners(self) -> frozenset[str]:

@@ -13,6 +13,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils import _deploym
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _hardware as parts
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import require
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, FleetError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import said
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import Changes
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ironic import tables, work
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.one_bmc import parts_of
@@ -54,8 +55,11 @@ _FETCHED_BY = frozenset({"image_download_source", "image_request_authorization",
 
 #: Driver extras that are fields of the node. Those that end in _interface are known by that.
 _FIELDS = frozenset({"resource_class", "conductor_group", "automated_clean", "driver", "console_enabled"})
+#: Of these, what is true or false.
+_FLAGS = ("automated_clean", "console_enabled")
 #: Driver extras with a meaning of their own.
-_OTHERS = frozenset({"driver_info", "instance_info", "owners", "traits", *work.KEYS})
+_MAPPINGS, _LISTS = ("driver_info", "instance_info"), ("owners", "traits")
+_OTHERS = frozenset({*_MAPPINGS, *_LISTS, *work.KEYS})
 _SECRETS = ("password", "secret", "token", "k_g", "hex_kg_key", "key_file")
 
 #: BMC protocol -> hardware type.
@@ -71,7 +75,7 @@ _OF_BMC = (*(address[: -len("address")] for address, _port, _system in _REACHED_
 
 
 def check_extras(extras: Mapping[str, Any], node: str) -> None:
-    """:raises ConfigError: naming what Ironic's driver does not know."""
+    """:raises ConfigError: naming what Ironic's driver does not know, or what is of another form."""
     unknown = [key for key in extras if key not in _FIELDS | _OTHERS and not key.endswith("_interface")]
     if unknown:
         raise ConfigError(
@@ -79,6 +83,7 @@ def check_extras(extras: Mapping[str, Any], node: str) -> None:
             node=node,
             wanted=f"*_interface, {', '.join(sorted(_FIELDS | _OTHERS))}",
         )
+    said.check(extras, node, flags=(*_FLAGS, work.DISABLE), lists=_LISTS, mappings=_MAPPINGS)
 
 
 def hardware_type(wanted: Wanted) -> str:
@@ -88,6 +93,7 @@ def hardware_type(wanted: Wanted) -> str:
 def fields(wanted: Wanted) -> dict[str, Any]:
     """The node's plain fields that the task asks for."""
     own = {key: value for key, value in wanted.extras.items() if key not in _OTHERS}
+    own.update({key: said.flag(own[key]) for key in _FLAGS if own.get(key) is not None})
     if wanted.bmc.get("bmc_address") or "driver" in wanted.extras:
         own["driver"] = hardware_type(wanted)
     return own

@@ -14,15 +14,16 @@ from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import require
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import said
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ironic import tables
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import Wanted
 
 RUNBOOK, DEPLOY_STEPS = "runbook", "deploy_steps"
 #: step -> key of the option ``driver`` with its steps, and of the request.
 _STEPS: Mapping[str, str] = {tables.CLEAN: "clean_steps", tables.SERVICE: "service_steps"}
-_DISABLE = "disable_ramdisk"
+DISABLE = "disable_ramdisk"
 #: What the option ``driver`` may say of work.
-KEYS = frozenset({RUNBOOK, DEPLOY_STEPS, _DISABLE, *_STEPS.values()})
+KEYS = frozenset({RUNBOOK, DEPLOY_STEPS, DISABLE, *_STEPS.values()})
 #: Each of them says what is to be done where.
 _OWED = ("interface", "step")
 #: Its steps write the image.
@@ -49,7 +50,7 @@ def order(step: str, wanted: Wanted) -> tuple[dict[str, Any], str]:
             seen="both" if steps else "neither",
         )
     plain = tables.SERVICE_VERSION if step == tables.SERVICE else tables.MICROVERSION
-    disabled = {_DISABLE: bool(wanted.extras[_DISABLE])} if step == tables.CLEAN and _DISABLE in wanted.extras else {}
+    disabled = {DISABLE: said.flag(wanted.extras[DISABLE])} if step == tables.CLEAN and DISABLE in wanted.extras else {}
     if runbook:
         return {RUNBOOK: runbook}, tables.RUNBOOK_VERSION
     return {key: steps, **disabled}, plain

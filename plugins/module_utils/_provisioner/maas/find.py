@@ -18,7 +18,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._hardware import Hardware
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import many
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import many, said
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import (
     ABSENT,
     FAILED,
@@ -55,7 +55,7 @@ class MaasReader(Driver):
     def __init__(self, params: Mapping[str, Any], ctx: Context) -> None:
         super().__init__(ctx)
         self.api = MaasApi(params, ctx)
-        self._owners = {str(name) for name in own_extras(params, self.name).get("owners") or []}
+        self._owners = set(said.listed(own_extras(params, self.name), "owners"))
         self._me, self._sees_all = "", True
 
     def close(self) -> None:

@@ -28,6 +28,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     Refused,
     Unsupported,
 )
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import said
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.maas import record, tables
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.maas.api import MaasApi
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import Wanted
@@ -79,7 +80,7 @@ def not_given(raw: Mapping[str, Any], tags: Sequence[str]) -> FleetError | None:
 
 
 def _is_dpu(extras: Mapping[str, Any]) -> bool:
-    return extras.get("is_dpu") in (True, "true", "yes", "on", 1)
+    return said.flag(extras.get("is_dpu"))
 
 
 def as_dpu(extras: Mapping[str, Any]) -> list[tuple[str, str]]:

@@ -14,6 +14,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils import _deploym
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _hardware as parts
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import require
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, FleetError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import said
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import mac
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.maas import tables
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.one_bmc import parts_of
@@ -24,8 +25,15 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import h
 MASK = "********"
 _IPMI_PORT = 623
 _SECRETS = frozenset({"power_pass", "k_g", "power_token_secret"})
-_KNOWN = frozenset({*tables.COMMISSION_OPTIONS, *tables.DEPLOY_OPTIONS, *tables.ERASE_OPTIONS, *tables.OVERRIDES})
-_KNOWN |= tables.OTHER_EXTRAS
+_OPTIONS: Mapping[str, bool] = {
+    **tables.COMMISSION_OPTIONS,
+    **tables.TEST_OPTIONS,
+    **tables.DEPLOY_OPTIONS,
+    **tables.ERASE_OPTIONS,
+    **tables.OVERRIDES,
+}
+_KNOWN = frozenset(_OPTIONS) | tables.OTHER_EXTRAS
+_FLAGS = (*(key for key, is_bool in _OPTIONS.items() if is_bool), "is_dpu")
 
 
 #: Where a field that may be written is read back.
@@ -33,10 +41,11 @@ PATHS: Mapping[str, tuple[str, ...]] = {**dict(tables.PROPERTIES.values()), **ta
 
 
 def check_extras(extras: Mapping[str, Any], node: str) -> None:
-    """:raises ConfigError: naming what MAAS's driver does not know."""
+    """:raises ConfigError: naming what MAAS's driver does not know, or what is of another form."""
     unknown = sorted(set(extras) - _KNOWN)
     if unknown:
         raise ConfigError(f"unknown keys in driver: {', '.join(unknown)}", node=node, wanted=", ".join(sorted(_KNOWN)))
+    said.check(extras, node, flags=_FLAGS, lists=tables.LISTS, mappings=("power_parameters",))
 
 
 def options(extras: Mapping[str, Any], table: Mapping[str, bool]) -> list[tuple[str, str]]:
@@ -52,7 +61,7 @@ def options(extras: Mapping[str, Any], table: Mapping[str, bool]) -> list[tuple[
 
 def _word(value: Any) -> str:
     """A boolean as MAAS reads it without mistake: to half of its operations ``0`` is true."""
-    return "true" if str(value).lower() in ("true", "yes", "on", "1") else "false"
+    return "true" if said.flag(value) else "false"
 
 
 def power_type(wanted: Wanted) -> str:

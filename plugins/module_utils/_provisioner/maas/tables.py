@@ -180,6 +180,7 @@ OTHER_EXTRAS = frozenset(
         *("is_dpu", "dpu_host", "min_hwe_kernel"),
     }
 )
+LISTS = ("owners", "tags")
 #: What is begun by booting the machine, for which it must have power.
 BOOTED = frozenset({COMMISSION, DEPLOY, TEST, RESCUE, UNRESCUE})
 

@@ -21,7 +21,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     Refused,
     WrongMachine,
 )
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import many
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import many, said
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import (
     OF_RECORD,
     READY,
@@ -62,8 +62,7 @@ class PxeDriver(EachApart):
     def __init__(self, params: Mapping[str, Any], ctx: Context) -> None:
         super().__init__(ctx)
         self.cli = Cli(params, self)
-        owners = own_extras(params, self.name).get("owners")
-        self._owners = frozenset(map(str, owners if isinstance(owners, (list, tuple)) else ()))
+        self._owners = frozenset(said.listed(own_extras(params, self.name), "owners"))
 
     def close(self) -> None:
         """It keeps nothing open."""

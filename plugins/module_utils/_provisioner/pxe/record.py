@@ -19,6 +19,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._net import spelled
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import said
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import NodeState
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.pxe import tables
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import Image, Wanted
@@ -40,6 +41,7 @@ def check_extras(extras: Mapping[str, Any], node: str) -> None:
     unknown = sorted(set(extras) - _KNOWN)
     if unknown:
         raise ConfigError(f"unknown keys in driver: {', '.join(unknown)}", node=node, wanted=", ".join(sorted(_KNOWN)))
+    said.check(extras, node, lists=("owners",))
     odd = _odd(args_of(extras))
     if odd:
         raise ConfigError("no words of a kernel's command line in driver.args", node=node, seen=odd)

@@ -19,7 +19,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils import _bmc_add
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _deployment as deployment
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import require
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import FleetError, Refused, WrongMachine
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import many, stored
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import many, said, stored
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import (
     OF_RECORD,
     Changes,
@@ -77,8 +77,7 @@ class WarewulfDriver(Driver):
         self.api = WarewulfApi(params, ctx)
         self._writes = Writes(self.api)
         self._enrolling = Enrolling(self, self.api, self._writes, self._is_free)
-        owners = own_extras(params, self.name).get("owners")
-        self._owners = frozenset(map(str, owners if isinstance(owners, (list, tuple)) else ()))
+        self._owners = frozenset(said.listed(own_extras(params, self.name), "owners"))
 
     def close(self) -> None:
         self.api.close()

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import said
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.warewulf import (
     configure,
     declared,
@@ -24,10 +25,8 @@ _KNOWN = frozenset({"network", *_OF_IMAGES, *_LISTS, *OF_DEVICE}).union(*(part.K
 
 
 def check_extras(extras: Mapping[str, Any], node: str) -> None:
-    """:raises ConfigError: naming what this driver does not know, or what is no list and should be one."""
-    odd = [key for key in _LISTS if extras.get(key) and not isinstance(extras[key], (list, tuple))]
-    if odd:
-        raise ConfigError(f"no list in driver: {', '.join(odd)}", node=node, do=f"say {odd[0]}: [{extras[odd[0]]}]")
+    """:raises ConfigError: naming what this driver does not know, or what is of another form."""
+    said.check(extras, node, flags=("registry_http",), lists=_LISTS)
     unknown = sorted(set(extras) - _KNOWN)
     if unknown:
         raise ConfigError(f"unknown keys in driver: {', '.join(unknown)}", node=node, wanted=", ".join(sorted(_KNOWN)))

@@ -17,6 +17,7 @@ from typing import Any, Optional
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _deployment as deployment
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import said
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import Wanted
 
 Path = tuple[str, ...]
@@ -76,6 +77,7 @@ def check(extras: Mapping[str, Any], node: str) -> None:
                 wanted=", ".join(sorted(known.get("*", known))) + (hint if key == "ipmi" else ""),
                 do=f"correct {key} in driver",
             )
+    said.check(extras.get("ipmi") or {}, node, flags=(LOGIN,))
     _demand_taken(extras, node)
     if ours(extras.get("kernel_args")):
         raise ConfigError(
@@ -88,7 +90,7 @@ def check(extras: Mapping[str, Any], node: str) -> None:
 
 def _demand_taken(extras: Mapping[str, Any], node: str) -> None:
     """:raises ConfigError: where the BMC's login would come into overlays, and the site has not said that it may."""
-    if (extras.get("ipmi") or {}).get(LOGIN) and extras.get(IN_OVERLAYS) is not True:
+    if said.flag((extras.get("ipmi") or {}).get(LOGIN)) and extras.get(IN_OVERLAYS) is not True:
         raise ConfigError(
             "Warewulf gives the BMC's login to the node, in its overlays, and to whoever reaches the server's port",
             node=node,
@@ -141,7 +143,7 @@ def wished(wanted: Wanted) -> Fields:
 
 def login(wanted: Wanted) -> Fields:
     """The BMC's login, where the site says that Warewulf is to have it."""
-    if wanted.bmc_stays or not (wanted.extras.get("ipmi") or {}).get(LOGIN):
+    if wanted.bmc_stays or not said.flag((wanted.extras.get("ipmi") or {}).get(LOGIN)):
         return {}
     told: Fields = {("ipmi", key): str(wanted.bmc.get(f"bmc_{key}") or "") for key in ("username", "password")}
     missing = sorted(f"gpufleet_bmc_{path[-1]}" for path, one in told.items() if not one)

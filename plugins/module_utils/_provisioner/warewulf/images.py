@@ -24,7 +24,7 @@ from urllib.parse import quote
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, Refused, TrustError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import short
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import command
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import command, said
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import Driver
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.stored import (
     ABSENT,
@@ -131,7 +131,7 @@ def _tell_parts(driver: Driver, api: WarewulfApi, wanted: Wanted, image: Image) 
 
 def _fetched(write: Callable[[str, str, Any, str], bool], wanted: Wanted, image: Image, part: str) -> bool:
     body: dict[str, Any] = {"uri": image.url}
-    if wanted.extras.get("registry_http"):
+    if said.flag(wanted.extras.get("registry_http")):
         body["nohttps"] = True
     return write("POST", f"images/{_quoted(part)}/import", body, f"uri={image.url}")
 

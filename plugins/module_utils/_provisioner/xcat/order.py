@@ -30,6 +30,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     Refused,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import said
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import OF_ALL, NodeState, Taken
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.looked import begun, looked
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.unread import trouble_of
@@ -111,7 +112,8 @@ class XcatOrders(XcatWriter):
         groups: dict[tuple[str, bool], list[tuple[NodeState, Wanted]]] = {}
         for node, wanted in nodes:
             require({"image": wanted.image}, "image", node=wanted.host)
-            groups.setdefault((named_of(wanted), bool(wanted.extras.get("uefi", True))), []).append((node, wanted))
+            told = wanted.extras.get("uefi")
+            groups.setdefault((named_of(wanted), told is None or said.flag(told)), []).append((node, wanted))
         for (named, uefi), group in groups.items():
             for block in in_blocks(group):
                 yield from self._deployed(named, uefi, block)

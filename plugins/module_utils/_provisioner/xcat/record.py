@@ -21,6 +21,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils import _deploym
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _net as net
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import keep_secret
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import said
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import mac
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import Wanted
 
@@ -268,6 +269,7 @@ def check(wanted: Wanted) -> None:
             wanted=", ".join(sorted(_EXTRAS)),
             do="correct the option driver (enroll_driver)",
         )
+    said.check(wanted.extras, wanted.host, flags=("uefi",))
 
 
 def fields(wanted: Wanted, record: Mapping[str, str] | None) -> dict[str, str]:
