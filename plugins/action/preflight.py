@@ -171,7 +171,7 @@ class ActionModule(VerbAction):
             raise ConfigError(f"no such host in the inventory: {', '.join(unknown)}", do="correct the option hosts")
         record = _Record(self.ledger, lambda host: self.node_id(host, create=False), hosts, self.host_var)
         batch = Batch(hosts, self.host_var, self._variables.names, params["threads"], record, self._variables.raw,
-                      self._run_as.process)  # fmt: skip
+                      self._run_as.process, params["skip"])  # fmt: skip
         self._hide(batch)
         for host, why in among(hosts, self.host_var).items():
             batch.tell([host], cause_of(settings.CHECK, why))

@@ -58,6 +58,7 @@ class Batch:
     :param record: what the ledger has of these hosts; without one, nothing.
     :param raw: a variable of a host as it was written.
     :param run: tells this run from every other one; its hosts have one patience with a service that is away.
+    :param skipped: looks that are left out.
     """
 
     def __init__(
@@ -69,8 +70,10 @@ class Batch:
         record: Record | None = None,
         raw: Callable[[str, str], Any] = lambda host, name: None,
         run: str = "",
+        skipped: Collection[str] = (),
     ) -> None:
         self.hosts = list(hosts)
+        self.skipped = frozenset(skipped)
         self.names = names
         self.threads = threads
         self.raw = raw

@@ -49,6 +49,8 @@ from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._preflight impo
 #: All that a scheduler has: by a node's name, whatever else it is called or reached by.
 Nodes = Mapping[str, tuple[str, ...]]
 PROVISIONER_CHECK, SCHEDULER_CHECK = "provisioner", "scheduler"
+#: Who leaves this look out deploys nothing: what the provisioner lacks for an image stands in nobody's way then.
+_IMAGE_CHECK = "image"
 #: Of a node, beside the connection: option of the verb, variable.
 _OF_NODE = {
     **{name: f"gpufleet_{name}" for name in ("provisioner_id", "boot_mac", "serial", "image")},
@@ -81,11 +83,15 @@ def _one_provisioner(batch: Batch, options: Mapping[str, Any], hosts: Sequence[s
                 lambda one: wanted.update({one: _wanted(batch, one, driver, options, known.get(one, {}))}),
                 host,
             )
-        for one in wanted.values():
+        for one in wanted.values() if _deploys(batch) else ():
             _other_bytes(batch, driver, one)
             if one.flaw is not None:
                 batch.tell([one.host], cause_of(PROVISIONER_CHECK, one.flaw))
         batch.heard(driver.address, lambda: _asked(batch, driver, wanted))
+
+
+def _deploys(batch: Batch) -> bool:
+    return _IMAGE_CHECK not in batch.skipped
 
 
 def _there(batch: Batch, options: Mapping[str, Any], hosts: Sequence[str]) -> list[str]:
@@ -108,6 +114,8 @@ def _asked(batch: Batch, driver: Driver, wanted: Mapping[str, Wanted]) -> None:
 
 def _wanted(batch: Batch, host: str, driver: Driver, options: Mapping[str, Any], known: Mapping[str, Any]) -> Wanted:
     params = {option: batch.value(host, variable) for option, variable in _OF_NODE.items()}
+    if not _deploys(batch):
+        params["image"] = None
     return of_task(
         {**options, **params, **batch.options(host, BMC), "name": host, **known},
         driver.name,

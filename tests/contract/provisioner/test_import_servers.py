@@ -81,6 +81,20 @@ def test_a_list_is_enrolled_through_the_verb_that_enrols_or_not_at_all(run: Run)
     assert "changed=0" in again and "changed=1" not in again
 
 
+def test_what_is_enrolled_needs_no_image_at_the_provisioner_yet(run: Run) -> None:
+    """Servers come before the image that they are to run, which the inventory names for all of them."""
+    run.list.write_text(
+        LIST.replace("new", "early").replace("ABC0", "ABD0").replace(".0077.", ".0078.").replace("-00-77-", "-00-78-"),
+        encoding="utf-8",
+    )
+    for number, image in enumerate(({**run.site.image(), "named": "not-there-yet"}, {"name": "x"})):
+        said = yaml.safe_dump({"gpufleet_image": image})
+        (run.folder / "image.yml").write_text(said, encoding="utf-8")
+        output = run.play("-e", f"@{run.folder / 'image.yml'}", import_servers="enrol")
+        assert ("changed=1" in output) == (number == 0), output[-2000:]
+    assert {"early1", "early2"} <= set(run.nodes())
+
+
 def test_the_mac_of_replaced_hardware_comes_into_the_record_of_a_node_at_rest(run: Run) -> None:
     run.list.write_text(LIST, encoding="utf-8")
     run.play(import_servers="enrol")
