@@ -150,8 +150,8 @@ options:
   properties:
     description:
       - Facts about the hardware to write into the record, for instance C(cpu_arch). For Ironic these are the node's
-        properties; for MAAS those of C(cpu_arch), C(pool), C(zone), C(domain), C(description) that are given.
-        Warewulf has none.
+        properties; for MAAS C(cpu_arch), C(pool), C(zone) and C(domain), and no others but C(cpus), C(memory_mb) and
+        C(local_gb), which it finds out by itself. Warewulf has none.
     type: dict
     default: {}
   driver:

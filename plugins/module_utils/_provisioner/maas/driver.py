@@ -345,7 +345,7 @@ class MaasDriver(MaasReader):
     # -- images ------------------------------------------------------------------------------------------------
 
     def stored_image(self, wanted: Wanted) -> Stored:
-        record.check_extras(wanted.extras, wanted.host)
+        record.check(wanted)
         return upload.stored(self.api, wanted, self._image(wanted))
 
     def bring_image(self, wanted: Wanted, there: Stored, opened: Opened) -> None:

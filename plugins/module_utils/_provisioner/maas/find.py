@@ -70,7 +70,7 @@ class MaasReader(Driver):
         return self.api.address
 
     def find(self, wanted: Wanted) -> NodeState | None:
-        record.check_extras(wanted.extras, wanted.host)
+        record.check(wanted)
         raw = self._by_id(wanted.key) or self._by_name(wanted.key)
         if raw is not None:
             return self._state(raw)
@@ -93,7 +93,7 @@ class MaasReader(Driver):
                     for address in record.macs(raw)}  # fmt: skip
 
         def found(one: Wanted) -> NodeState | None:
-            record.check_extras(one.extras, one.host)
+            record.check(one)
             if one.host in known:
                 return self._state(known[one.host])
             if one.key in twice:

@@ -48,6 +48,19 @@ def check_extras(extras: Mapping[str, Any], node: str) -> None:
     said.check(extras, node, flags=_FLAGS, lists=tables.LISTS, mappings=("power_parameters",))
 
 
+def check(wanted: Wanted) -> None:
+    """:raises ConfigError: naming what MAAS's driver would drop without a word: the machine stayed in another pool."""
+    check_extras(wanted.extras, wanted.host)
+    unknown = sorted(map(str, set(wanted.properties) - set(tables.PROPERTIES) - tables.FOUND_OUT))
+    if unknown:
+        raise ConfigError(
+            f"unknown keys in properties: {', '.join(unknown)}",
+            node=wanted.host,
+            wanted=", ".join(tables.PROPERTIES),
+            do="correct enroll_properties, or the option properties; nothing was changed",
+        )
+
+
 def options(extras: Mapping[str, Any], table: Mapping[str, bool]) -> list[tuple[str, str]]:
     """Those options of an operation that the task gives, in MAAS's words."""
     given = []

@@ -191,6 +191,8 @@ PROPERTIES: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "zone": ("zone", ("zone", "name")),
     "domain": ("domain", ("domain", "name")),
 }
+#: Facts that other provisioners are told, and MAAS finds out by itself.
+FOUND_OUT = frozenset({"cpus", "memory_mb", "local_gb"})
 #: And where what the option ``driver`` says of a machine stands in its record.
 OWN_FIELDS: Mapping[str, tuple[str, ...]] = {"min_hwe_kernel": ("min_hwe_kernel",)}
 #: CPU architecture as Ironic and uname call it -> MAAS.
