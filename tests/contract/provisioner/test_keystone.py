@@ -111,6 +111,7 @@ class Answers(http.server.BaseHTTPRequestHandler):
             "/v3": (200, {"version": version}),
             "/v3/auth/tokens": (self.server.login, {"token": token}),
             "/baremetal/v1/ports": (200, {"ports": []}),
+            "/baremetal/v1/nodes": (200, {"nodes": []}),
         }
         answers |= self.server.says
         return answers.get(path.rstrip("/"), (self.server.refuses, {}))
