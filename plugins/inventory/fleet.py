@@ -395,6 +395,7 @@ from typing import Any
 from ansible.errors import AnsibleError, AnsibleParserError
 from ansible.module_utils.parsing.convert_bool import boolean
 from ansible.plugins.inventory import BaseInventoryPlugin, Cacheable, Constructable
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import IN_A_TASK
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError, FleetError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.redact import shown
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._core import LEAST as _LEAST  # noqa: F401
@@ -444,7 +445,7 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
                 self._add(name, variables, groups)
         except FleetError as exc:
             # The whole story is in the message; a chain of causes would tell it three times.
-            raise AnsibleParserError(_shown(f"{path}: {_OPTION.sub(_of_source, str(exc))}")) from None
+            raise AnsibleParserError(_shown(f"{path}: {_of_a_source(exc)}")) from None
         except AnsibleError:
             raise
         except Exception as exc:  # whatever a library throws must not look like an empty fleet
@@ -615,6 +616,11 @@ class InventoryModule(BaseInventoryPlugin, Constructable, Cacheable):
 
 def _shown(text: str) -> str:
     return shown(text, frozenset())
+
+
+def _of_a_source(exc: FleetError) -> str:
+    """Its words, which a verb would say of a task's options and of host variables."""
+    return _OPTION.sub(_of_source, str(exc).replace(IN_A_TASK, "set "))
 
 
 def _of_source(found: re.Match[str]) -> str:

@@ -92,6 +92,10 @@ def value_of(given: Mapping[str, Any], name: str, options: Mapping[str, Mapping[
     return os.path.expanduser(os.path.expandvars(str(value))) if is_path else "" if value is None else value
 
 
+#: What `require` advises, before the names. Who has no task, as a source of an inventory, advises without it.
+IN_A_TASK = "give the option in the task, or set the host variable "
+
+
 def require(params: Mapping[str, Any], *names: str, node: str = "") -> None:
     """Say at once which options are missing, and which host variables would fill them.
 
@@ -103,6 +107,5 @@ def require(params: Mapping[str, Any], *names: str, node: str = "") -> None:
         raise ConfigError(
             f"missing: {', '.join(missing)}",
             node=node,
-            do="give the option in the task"
-            + (f", or set the host variable {sources} in the inventory" if sources else ""),
+            do=f"{IN_A_TASK}{sources} in the inventory" if sources else "give the option in the task",
         )

@@ -45,7 +45,7 @@ options:
         what the role C(gate) runs and asks.
       - V(image) is whether the image of C(gpufleet_image) is there, and signature, checksums and manifest fit. The
         artifact itself is not read, which takes minutes; the role C(image) does that. Without it V(provisioner) does
-        not ask for what the provisioner lacks for that image either: nothing is deployed then.
+        not ask for what the provisioner lacks for that image either, since nothing is deployed then.
       - V(bmc) is whether the BMC answers and takes the login, and the machine behind it is the one of this host.
       - V(provisioner) is whether the provisioner answers and takes the login, its record is this machine's, and what a
         deployment still lacks there. For Ironic these are hardware types, interfaces, deploy kernel and ramdisk, and

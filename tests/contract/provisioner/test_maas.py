@@ -391,14 +391,6 @@ def test_unknown_extras_are_refused(maas: Any) -> None:
         lead({**maas.new(), "driver": {"inspekt": "x"}}, "ready")
 
 
-def test_unknown_properties_are_refused_before_anything_is_asked(maas: Any) -> None:
-    """The machine would stay in the default pool."""
-    for key in ("pol", "description", "root_device"):
-        with pytest.raises(ConfigError, match=f"unknown keys in properties: {key}.*cpu_arch, pool, zone, domain"):
-            lead({**maas.new(), "properties": {key: "gpu", "zone": "default"}}, "ready")
-    assert maas.proxy.asked == []
-
-
 def test_blocks_are_asked_four_at_a_time_at_most(maas: Any) -> None:
     batch = [{"name": name} for name in maas.many(260)]
     maas.proxy.forget()

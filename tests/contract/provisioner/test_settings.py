@@ -123,3 +123,11 @@ def test_what_is_true_or_false_is_taken_as_yaml_and_text_have_it(
 ) -> None:
     with pytest.raises(Unreachable, match="does not answer"):
         enrol(driver, provisioner_url=f"http://127.0.0.1:{closed}", driver={key: value})
+
+
+@pytest.mark.parametrize("key", ["pol", "description", "root_device"])
+def test_properties_that_maas_is_not_told_are_refused_before_anything_is_asked(key: str, closed: int) -> None:
+    """The machine would stay in the default pool."""
+    properties = {key: "gpu", "zone": "hall-2", "memory_mb": 1}
+    with pytest.raises(ConfigError, match=f"unknown keys in properties: {key}.*cpu_arch, pool, zone, domain"):
+        enrol("maas", provisioner_url=f"http://127.0.0.1:{closed}/MAAS", properties=properties)

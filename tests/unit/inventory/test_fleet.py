@@ -141,6 +141,8 @@ def test_names_of_the_configuration_file(listed: Any) -> None:
         ({"type": "csv"}, "needs a path"),
         ({"type": "csv", "path": "gone.csv"}, "gone.csv: the server list cannot be read: No such file"),
         ({"type": "ironic"}, "source 1 (ironic): missing: the source's url"),
+        ({"type": "ironic"}, "Do: set the source's url in the inventory"),
+        ({"type": "maas", "url": "http://127.0.0.1:9/MAAS"}, "Do: set the source's api_key in the inventory"),
         ({"type": "maas", "url": "http://127.0.0.1:9/MAAS", "api_key": "a:b"}, "consumer:token:secret"),
         ({"type": "maas", "url": "http://127.0.0.1:9", "api_key": "a:b:c", "query": {"hue": 1}}, "no filter hue"),
     ],

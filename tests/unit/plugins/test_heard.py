@@ -5,18 +5,30 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 from ansible.parsing.splitter import parse_kv
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import ConfigError
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._known_names import (
+    ARTIFACTS,
     NUMBERS,
     PLAYBOOKS,
     ROLES,
     SWITCHES,
 )
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._preflight_settings import OWN, demand_heard
+
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "reference" / "troubleshooting.md"
+
+
+def test_each_variable_that_a_message_names_is_read() -> None:
+    """Whoever follows advice to set one that nobody reads is told the same again."""
+    named = set(re.findall(r"\bgpufleet_[a-z0-9_]*[a-z0-9]", PAGE.read_text(encoding="utf-8")))
+    others = {"gpufleet_services", "gpufleet_port"}  # a group, and a variable of a rulebook
+    assert len(named) > 30 and named - OWN - {*ARTIFACTS} == others
 
 
 def given(*words: str) -> dict[str, Any]:

@@ -28,9 +28,9 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     Refused,
     Unsupported,
 )
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import said
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.maas import record, tables
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.maas.api import MaasApi
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.said import flag
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import Wanted
 
 _DPU_ARCHITECTURE, _DPU_KERNEL = "arm64/generic", "hwe-22.04"
@@ -80,7 +80,7 @@ def not_given(raw: Mapping[str, Any], tags: Sequence[str]) -> FleetError | None:
 
 
 def _is_dpu(extras: Mapping[str, Any]) -> bool:
-    return said.flag(extras.get("is_dpu"))
+    return flag(extras.get("is_dpu"))
 
 
 def as_dpu(extras: Mapping[str, Any]) -> list[tuple[str, str]]:

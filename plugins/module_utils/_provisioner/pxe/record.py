@@ -76,7 +76,7 @@ def unfit(record: Mapping[str, Any], extras: Mapping[str, Any]) -> FleetError | 
         "the kernel's words in the node's record are not the inventory's, and would boot something else",
         wanted="args as the option driver has them",
         seen=bad,
-        do="say in gpufleet_enroll_driver what args the node is to have (an empty text for none), and enrol it again",
+        do="say in enroll_driver what args the node is to have (an empty text for none), and enrol it again",
     )
 
 
