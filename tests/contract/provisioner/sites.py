@@ -70,6 +70,8 @@ class Site:
     work: ClassVar[dict[str, tuple[str, dict[str, Any]]]] = {}
     #: Does its record have the machine's BMC, address and login? None: where it switches the power, and else not.
     tells_bmc: ClassVar[Optional[bool]] = None
+    #: Does each write name what it was judged by, so that the system itself refuses one that comes too late?
+    refuses_late: ClassVar[bool] = False
     #: Was a node sent on by the watcher as well, on its way from nothing to ready?
     watcher_writes = False
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 import contextlib
 import json
 import time
-from collections.abc import Callable, Iterator
-from typing import Any, Optional
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
@@ -22,7 +22,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
     WrongMachine,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ironic import api as ironic_api
-from calls import Killed, Line, await_all, deployed, is_ordered_for_no_other_machine, lead, ready
+from calls import Killed, Line, Waits, await_all, deployed, is_ordered_for_no_other_machine, lead, ready
 from contract.proxy import DROP, LOSE
 from ironic_server import PASSWORD, USER
 from openstack.config import loader
@@ -280,30 +280,16 @@ def test_what_another_controller_took_while_it_was_locked_is_left_as_it_is(
         return locked
 
     ironic.proxy.fault = taken
-    with pytest.raises(Changed, match="went on while it was locked"):
+    with pytest.raises(Changed, match="somebody has taken, held or given back"):
         lead(options, "deployed")
     assert [one.method for one in ironic.proxy.writes] == ["PATCH"]
     assert not ironic.ask("GET", f"/nodes/{options['name']}")["instance_info"]
 
 
-class Beside(Line):
-    """Somebody does this while leave for the nth write is waited for."""
-
-    def __init__(self, nth: int, do: Callable[[], Any]) -> None:
-        super().__init__()
-        self._nth, self._do = nth, do
-
-    def before_write(self, what: str, *, destructive: bool, nodes: tuple[str, ...] = ()) -> Optional[str]:
-        told = super().before_write(what, destructive=destructive, nodes=nodes)
-        if len(self.writes) == self._nth:
-            self._do()
-        return told
-
-
 def test_a_node_that_another_controller_has_enrolled_as_well_is_not_deleted(ironic: Any) -> None:
     """It found it by its name, and made its port, while ours waited for leave to."""
     options = ironic.new()
-    line = Beside(2, lambda: lead(options, "enrolled"))
+    line = Waits(2, lambda: lead(options, "enrolled"))
     ours = lead(options, "enrolled", line=line)
     assert ours["changed"] and [one.method for one in ironic.proxy.writes] == ["POST"] * 3
     [port] = ironic.ask("GET", f"/ports?address={options['boot_mac']}&fields=node_uuid")["ports"]
@@ -321,7 +307,7 @@ def test_a_node_whose_port_is_refused_is_not_deleted_once_somebody_has_taken_it_
     refused = (409, {"Content-Type": "application/json"}, b'{"error_message": "A port with this MAC already exists."}')
     ironic.proxy.fault = lambda asked: refused if asked.method == "POST" and "/ports" in asked.path else None
     with pytest.raises(Refused, match="already exists") as told:
-        lead(options, "enrolled", line=Beside(nth, taken))
+        lead(options, "enrolled", line=Waits(nth, taken))
     assert "DELETE" not in [one.method for one in ironic.proxy.writes]
     assert ironic.native(options["name"]) == "manageable" and "stays, which somebody has taken up" in told.value.do
 

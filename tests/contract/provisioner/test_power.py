@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
+    Changed,
     DeadlineExceeded,
     EvidenceMissing,
     NotOurs,
@@ -19,7 +20,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import names, power
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.node import node
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._verb import Context
-from calls import Killed, Line, await_all, deployed, lead
+from calls import Killed, Line, Waits, await_all, deployed, lead
 from contract.faults import HttpFaults
 from suite.skips import not_applicable
 
@@ -54,6 +55,14 @@ def test_who_switches_no_power_says_so_before_anything_is_asked(site: Any) -> No
         with pytest.raises(Unsupported, match=f"cannot do what is asked for: state {state}"):
             lead(site.new(), state)
     assert site.faults.calls == []
+
+
+def test_a_node_that_became_somebody_elses_while_leave_was_waited_for_stays_on(site: Any) -> None:
+    options = _on(site)
+    line = Waits(1, lambda: site.marks[1](options["name"]))
+    with pytest.raises(Changed, match="somebody has taken"):
+        lead(options, "powered_off", line=line)
+    assert site.power(options["name"]) == "on" and site.faults.writes == []
 
 
 def test_power_goes_off_and_on_and_is_seen_to(site: Any) -> None:

@@ -236,7 +236,7 @@ def test_c1_a_drive_of_the_sites_own_tells_the_deployment_as_well() -> None:
 
 
 def taken(method: str, path: str, query: Any) -> tuple[int, Any]:
-    return (200, {"ports": []}) if path == "/ports" else (202, None)
+    return (200, {"ports": []} if path == "/ports" else NODE) if method == "GET" else (202, None)
 
 
 @pytest.mark.parametrize(("step", "destructive"), [("deploy", True), ("undeploy", True), ("rebuild", True)])
@@ -268,7 +268,8 @@ def test_t1_a_disk_is_erased_where_that_was_asked_for(serve: Callable[..., Serve
 def test_t1_a_write_that_was_refused_was_not_taken(
     serve: Callable[..., Server], status: int, kind: type[FleetError]
 ) -> None:
-    server = serve(lambda *request: (status, {"error_message": {"faultstring": "no"}}))
+    refused = {"error_message": {"faultstring": "no"}}
+    server = serve(lambda method, path, query: (200, NODE) if method == "GET" else (status, refused))
     mine = driver(server.url)
     with pytest.raises(kind):
         mine.hold(mine.state_of(NODE), "gpufleet:r1:work", wanted())

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from unit.provisioner.test_ironic_each_line import NODE, Line, Server, driver, wanted
 
@@ -16,7 +18,14 @@ def test_w4_each_write_of_work_needs_its_permit_before_the_first_and_none_on_the
 ) -> None:
     """`manage` takes a node out of the pool: that is no more to be done of one that works than what it leads to."""
     raw = {**NODE, "maintenance": True, "maintenance_reason": "gpufleet:r1:x"}
-    server, line = Server(lambda method, path, query: (200, raw) if method == "GET" else (202, None)), Line()
+    there = dict(raw)
+
+    def answer(method: str, path: str, query: Any) -> tuple[int, Any]:
+        if method == "DELETE":
+            there.update(maintenance=False, maintenance_reason=None)
+        return (200, {"ports": []} if path == "/ports" else there) if method == "GET" else (202, None)
+
+    server, line = Server(answer), Line()
     one = driver(server.url, line)
     asked = wanted(work=work, extras={"clean_steps": [{"interface": "bios", "step": "factory_reset"}]})
     try:

@@ -12,7 +12,6 @@ from __future__ import annotations
 import traceback
 from collections.abc import Callable, Mapping
 from functools import cached_property
-from itertools import chain, repeat
 from typing import Any
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import require
@@ -255,20 +254,18 @@ class IronicApi:
         destructive: bool = False,
         version: str = MICROVERSION,
         still: Callable[[], None] = lambda: None,
-        waited: bool = False,
     ) -> Any:
         """One write, if it may be sent; returns its JSON, or None where there is none or in check mode.
 
-        :param still: raises where it is not to be sent any more; asked each time that the node was locked before.
-        :param waited: asked before the first time as well, since leave to write may have been waited for.
+        :param still: raises where it is not to be sent any more. Leave to write may have been waited for: it is asked
+            right before it is sent, and each time that the node was locked before.
 
         A node that a conductor has locked for a moment is asked again; ``saying`` is the write without secrets.
         """
         what = f"{method} {self.address}/v1{path} {saying}".rstrip()
-        judged = chain(() if waited else (lambda: None,), repeat(still))
 
         def send() -> Any:
-            next(judged)()
+            still()
             return self._send(method, path, json=body, microversion=version)
 
         answer = self._ctx.written(

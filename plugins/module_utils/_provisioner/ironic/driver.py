@@ -9,20 +9,16 @@ What runs on the node is proven by image_verify, there.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any
 from urllib.parse import quote
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _deployment as deployment
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import require
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import Changed, FleetError, WrongMachine
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import FleetError, WrongMachine
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import short
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import (
-    Changes,
-    NodeState,
-    mac,
-)
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import Changes, NodeState, mac
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ironic import bmcs, record, tables, work
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ironic import templates as of_site
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ironic.find import IronicReader
@@ -33,6 +29,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ir
     whole,
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ironic.words import without_arguments
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.meanwhile import WHOSE, Judged
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.switching import OFF
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import Wanted
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import has_form
@@ -146,9 +143,23 @@ class IronicDriver(IronicReader):
         changed = self._patched(wanted, node, operations)
         return changed, record.changes(raw, operations, tuple(deferred))
 
-    def _patched(self, wanted: Wanted, node: NodeState, operations: list[dict[str, Any]]) -> NodeState:
+    def _patched(
+        self,
+        wanted: Wanted,
+        node: NodeState,
+        operations: list[dict[str, Any]],
+        *,
+        still: Callable[[], None] = lambda: None,
+        destructive: bool = False,
+    ) -> NodeState:
         raw = self.api.write(
-            "PATCH", f"/nodes/{node.id}", body=operations, saying=record.told(operations), host=wanted.host
+            "PATCH",
+            f"/nodes/{node.id}",
+            body=operations,
+            saying=record.told(operations),
+            host=wanted.host,
+            destructive=destructive,
+            still=still,
         )
         return node if raw is None else self.state_of(raw)
 
@@ -242,12 +253,19 @@ class IronicDriver(IronicReader):
         sent, version = work.order(step, wanted)
         if step in (tables.DEPLOY, tables.REBUILD) and wanted.image is not None:
             sent = {**work.deploy_steps(wanted), **record.config_drive(wanted.image, wanted.extras)}
+        judged = Judged(self, node, wanted)
         with self.ctx.ordering(""):
-            self._before(step, node, wanted)
-        self._provision(step, node, wanted, sent, version)
+            self._before(step, node, wanted, judged)
+        self._provision(step, node, wanted, sent, judged, version)
 
     def _provision(
-        self, step: str, node: NodeState, wanted: Wanted, sent: dict[str, Any], version: str = tables.MICROVERSION
+        self,
+        step: str,
+        node: NodeState,
+        wanted: Wanted,
+        sent: dict[str, Any],
+        judged: Judged,
+        version: str = tables.MICROVERSION,
     ) -> None:
         target = tables.TARGETS[step]
         self.api.write(
@@ -258,41 +276,26 @@ class IronicDriver(IronicReader):
             host=wanted.host,
             destructive=wanted.work or step in tables.DESTRUCTIVE,
             version=version,
-            still=lambda: None if node.native in tables.MANAGED_FIRST.get(step, ()) else self._as_judged(node, wanted),
+            still=judged.demand,
         )
 
-    def _as_judged(self, node: NodeState, wanted: Wanted) -> None:
-        """While a conductor had it locked for another controller, that one may have taken it: what we note now would be
-        told of the deployment that is there by then.
-
-        :raises Changed: where it is in another state than it was judged in, or was in one since.
-        """
-        now = self.reread(node, wanted)
-        if (now.native, now.stamp) != (node.native, node.stamp):
-            raise Changed(
-                "the node went on while it was locked, and not by us",
-                node=wanted.host,
-                address=self.address,
-                wanted=f"{node.native} since {node.stamp}",
-                seen=f"{now.native} since {now.stamp}",
-                do="nothing was changed; run again, so that it is judged as it is now",
-            )
-
-    def _before(self, step: str, node: NodeState, wanted: Wanted) -> None:
+    def _before(self, step: str, node: NodeState, wanted: Wanted, judged: Judged) -> None:
         managed_first = node.native in tables.MANAGED_FIRST.get(step, ())
         if step in (tables.DEPLOY, tables.REBUILD):
-            self._note_image(step, node, wanted)
+            self._note_image(step, node, wanted, judged)
         if step == tables.UNDEPLOY and wanted.erase and node.raw.get("automated_clean") is not True:
-            self._patched(wanted, node, [{"op": "add", "path": "/automated_clean", "value": True}])
+            cleaned = [{"op": "add", "path": "/automated_clean", "value": True}]
+            self._patched(wanted, node, cleaned, still=judged.demand)
         if (step == tables.RECOVER_CLEAN or managed_first) and node.maintenance:
             # Ironic sets it when a cleaning fails, and refuses `manage` for as long as it stands.
-            self._maintenance("DELETE", node, None, wanted)
+            self._maintenance("DELETE", node, None, wanted, judged)
         if managed_first:
-            self._provision(tables.MANAGE, node, wanted, {})
+            self._provision(tables.MANAGE, node, wanted, {}, judged)
+            judged.goes_on()
         if step in (tables.PROVIDE, tables.DEPLOY):
-            self._boots_from(node, wanted)
+            self._boots_from(node, wanted, judged)
 
-    def _boots_from(self, node: NodeState, wanted: Wanted) -> None:
+    def _boots_from(self, node: NodeState, wanted: Wanted, judged: Judged) -> None:
         """Let the node boot from its boot MAC again.
 
         A Redfish inspection cannot tell which NIC boots, and by default ([inspector]update_pxe_enabled) takes every
@@ -303,18 +306,18 @@ class IronicDriver(IronicReader):
         held = self.left_over(node)
         if port is not None and port.get("node_uuid") == node.id and not port.get("pxe_enabled"):
             if node.native in tables.PORTS_FIXED and not held:
-                self._maintenance("PUT", node, {"reason": wanted.token(_BOOT_PORT)}, wanted)
+                self._maintenance("PUT", node, {"reason": wanted.token(_BOOT_PORT)}, wanted, judged)
                 held = True
             body = [{"op": "replace", "path": "/pxe_enabled", "value": True}]
             saying = f"{port['address']} pxe_enabled"
             self.api.write("PATCH", f"/ports/{port['uuid']}", body=body, saying=saying, host=wanted.host)
         if held:
-            self._maintenance("DELETE", node, None, wanted)
+            self._maintenance("DELETE", node, None, wanted, judged)
 
     def left_over(self, node: NodeState) -> bool:
         return node.maintenance and has_form(node.hold) and node.hold.endswith(f":{_BOOT_PORT}")
 
-    def _note_image(self, step: str, node: NodeState, wanted: Wanted) -> None:
+    def _note_image(self, step: str, node: NodeState, wanted: Wanted, judged: Judged) -> None:
         """Write the whole of instance_info (an undeploy empties it) and, beside it, which image that is.
 
         ``before`` is the time of the last change of state: while Ironic still tells the same, the deployment that
@@ -337,15 +340,7 @@ class IronicDriver(IronicReader):
         if interface and step == tables.DEPLOY and node.native in tables.INTERFACES_CHANGEABLE:
             operations += record.patch(node.raw, {"deploy_interface": interface})
         if operations:
-            self.api.write(
-                "PATCH",
-                f"/nodes/{node.id}",
-                body=operations,
-                saying=record.told(operations),
-                host=wanted.host,
-                destructive=True,
-                still=lambda: self._as_judged(node, wanted),
-            )
+            self._patched(wanted, node, operations, still=judged.demand, destructive=True)
 
     # -- power -------------------------------------------------------------------------------------------------
 
@@ -367,18 +362,18 @@ class IronicDriver(IronicReader):
             saying=f"target={target}",
             host=wanted.host,
             destructive=state == OFF,
-            still=lambda: self._as_judged(node, wanted),
+            still=Judged(self, node, wanted).demand,
         )
 
     # -- holds -------------------------------------------------------------------------------------------------
 
     def hold(self, node: NodeState, token: str, wanted: Wanted) -> None:
-        self._maintenance("PUT", node, {"reason": token}, wanted)
+        self._maintenance("PUT", node, {"reason": token}, wanted, Judged(self, node, wanted, WHOSE))
 
     def lift(self, node: NodeState, wanted: Wanted) -> None:
-        self._maintenance("DELETE", node, None, wanted)
+        self._maintenance("DELETE", node, None, wanted, Judged(self, node, wanted, WHOSE))
 
-    def _maintenance(self, method: str, node: NodeState, body: Any, wanted: Wanted) -> None:
+    def _maintenance(self, method: str, node: NodeState, body: Any, wanted: Wanted, judged: Judged) -> None:
         self.api.write(
             method,
             f"/nodes/{node.id}/maintenance",
@@ -386,4 +381,6 @@ class IronicDriver(IronicReader):
             saying=f"reason={body['reason']}" if body else "",
             host=wanted.host,
             destructive=wanted.work,
+            still=judged.demand,
         )
+        judged.is_now(hold=body["reason"] if body else "")

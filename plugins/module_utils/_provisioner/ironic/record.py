@@ -335,6 +335,7 @@ def extra(wanted: Wanted) -> dict[str, Any]:
 
 
 def changes(raw: Mapping[str, Any], operations: list[dict[str, Any]], deferred: tuple[str, ...]) -> Changes:
+    """What a patch makes of a record."""
     before: dict[str, Any] = {}
     after: dict[str, Any] = {}
     for operation in operations:

@@ -81,7 +81,7 @@ def _take_back(api: IronicApi, wanted: Wanted, node: NodeState, why: FleetError)
 
     try:
         path = f"/nodes/{node.id}"
-        api.write("DELETE", path, body=None, saying="just entered", host=wanted.host, still=still, waited=True)
+        api.write("DELETE", path, body=None, saying="just entered", host=wanted.host, still=still)
     except Changed as exc:
         why.do = f"the node {node.id} ({node.name}) stays, which somebody has taken up since ({exc.seen}); {why.do}"
     except FleetError as exc:

@@ -158,14 +158,23 @@ class MaasApi:
         saying: str = "",
         host: str,
         destructive: bool = False,
+        still: Callable[[], None] = lambda: None,
     ) -> Any:
-        """One write, if it may be sent; its JSON, or None in check mode. ``saying`` is the write without secrets."""
+        """One write, if it may be sent; its JSON, or None in check mode. ``saying`` is the write without secrets.
+
+        :param still: raises where it is not to be sent any more; asked right before it is sent, and sent again.
+        """
         query: Fields = [("op", op)] if op else []
         words = " ".join(part for part in (f"op={op}" if op else "", saying) if part)
         what = f"{method} {self.address}/api/2.0/{path} {words}".rstrip()
+
+        def send() -> Any:
+            still()
+            return self._send(method, path, query, fields)
+
         answer = self._ctx.written(
             what,
-            lambda: self._send(method, path, query, fields),
+            send,
             lambda got: not _asks_again(got),
             destructive=destructive,
             nodes=(host,),

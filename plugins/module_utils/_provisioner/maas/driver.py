@@ -14,17 +14,9 @@ from typing import Any, cast
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils import _deployment as deployment
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._argspec import require
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import (
-    FleetError,
-    NotProven,
-    Unsupported,
-)
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import FleetError, NotProven, Unsupported
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import stored
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import (
-    Changes,
-    NodeState,
-    mac,
-)
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import Changes, NodeState, mac
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.maas import (
     bmcs,
     images,
@@ -35,6 +27,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.ma
 )
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.maas.find import SYSTEM_ID, MaasReader
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.maas.prerequisites import lacking
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.meanwhile import Judged
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.stored import Opened, Stored
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.switching import OFF, ON
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import Image, Wanted
@@ -239,9 +232,10 @@ class MaasDriver(MaasReader):
         self._no(wanted, marks.not_erasable(node.raw) if step == tables.RELEASE and wanted.erase else None)
         if step == tables.DEPLOY:  # right before the order: what lies at MAAS may be another file by now
             self._no(wanted, self.undeployable(wanted, node))
+        judged = Judged(self, node, wanted)
         if step == tables.DEPLOY and wanted.image is not None:
             with self.ctx.ordering(""):
-                self._acquire(node, wanted, wanted.image)
+                judged = self._acquire(node, wanted, wanted.image, judged)
         self.api.write(
             "POST",
             f"machines/{node.id}/",
@@ -250,6 +244,7 @@ class MaasDriver(MaasReader):
             saying=" ".join(f"{key}={value}" for key, value in fields if key != "user_data"),
             host=wanted.host,
             destructive=True,
+            still=judged.demand,
         )
 
     def _without_power(self, wanted: Wanted) -> FleetError | None:
@@ -259,14 +254,16 @@ class MaasDriver(MaasReader):
         raw = self._by_id(host) or self._by_name(host)
         return marks.without_power(host, self.power_of(self._state(raw)) if raw else None, self.address)
 
-    def _acquire(self, node: NodeState, wanted: Wanted, image: Image) -> None:
+    def _acquire(self, node: NodeState, wanted: Wanted, image: Image, judged: Judged) -> Judged:
         """Take the machine and note beside it which deployment is about to begin.
 
         The note stands before the machine can be Deployed, so that a run that was killed knows its own deployment
         again. MAAS drops it with the release.
+
+        :return: the machine as it is then.
         """
         if node.raw.get("status") == tables.READY_NUMBER:
-            self.api.write(
+            taken = self.api.write(
                 "POST",
                 "machines/",
                 [("system_id", node.id)],
@@ -274,7 +271,9 @@ class MaasDriver(MaasReader):
                 saying=f"system_id={node.id}",
                 host=wanted.host,
                 destructive=True,
+                still=judged.demand,
             )
+            judged = judged if taken is None else Judged(self, self._state(taken), wanted)
         noted = record.noted(node.raw)
         fields = record.notes(image)
         if any(noted.get(key) != value for key, value in image.identity().items()):
@@ -286,7 +285,9 @@ class MaasDriver(MaasReader):
                 saying=" ".join(key for key, _value in fields),
                 host=wanted.host,
                 destructive=True,
+                still=judged.demand,
             )
+        return judged
 
     def _commission_fields(self, wanted: Wanted) -> list[tuple[str, str]]:
         return record.options(wanted.extras, tables.COMMISSION_OPTIONS)
@@ -340,6 +341,7 @@ class MaasDriver(MaasReader):
             saying=" ".join(f"{key}={value}" for key, value in fields),
             host=wanted.host,
             destructive=state == OFF,
+            still=Judged(self, node, wanted).demand,
         )
 
     # -- images ------------------------------------------------------------------------------------------------

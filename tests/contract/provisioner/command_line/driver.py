@@ -36,6 +36,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.co
     NodeState,
     mac,
 )
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.meanwhile import Judged
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.stored import ABSENT, PRESENT, Stored
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import BY_NAME, Wanted
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._token import has_form
@@ -119,11 +120,18 @@ class CommandLineDriver(Driver):
             raise BadAnswer("no list of nodes", address=self.address, seen=cut(answer.out, 200))
         return found
 
-    def _write(self, wanted: Wanted, verb: str, name: str, *options: str, hard: bool = False) -> NodeState | None:
-        """Its exit status proves nothing: what stands there afterwards does."""
+    def _write(
+        self, wanted: Wanted, verb: str, name: str, *options: str, over: NodeState | None = None
+    ) -> NodeState | None:
+        """Its exit status proves nothing: what stands there afterwards does.
+
+        :param over: the node as it was judged, of a write that could hit what runs there.
+        """
         what = " ".join(["imagectl node", verb, name, *options])
-        if not self.ctx.may_write(what, destructive=hard, nodes=(wanted.host,)):
+        if not self.ctx.may_write(what, destructive=over is not None, nodes=(wanted.host,)):
             return None
+        if over is not None:  # leave for it may have been waited for
+            Judged(self, over, wanted).demand()
         answer = self._run("node", verb, name, *options)
         record = self._nodes(name).get(name)
         wrong = "it is not there" if record is None else _missing(record, options)
@@ -217,12 +225,12 @@ class CommandLineDriver(Driver):
 
     def start(self, step: str, node: NodeState, wanted: Wanted) -> None:
         if step == CLEAR:
-            self._write(wanted, "set", node.id, "--no-image", "--untag", NOTE, hard=True)
+            self._write(wanted, "set", node.id, "--no-image", "--untag", NOTE, over=node)
             return
         require({"image": wanted.image}, "image", node=wanted.host)
         image = wanted.image
         note = json.dumps({**(image.identity() if image else {}), "before": node.raw["seen"]})
-        self._write(wanted, "set", node.id, "--image", _named(wanted), "--tag", f"{NOTE}={note}", hard=True)
+        self._write(wanted, "set", node.id, "--image", _named(wanted), "--tag", f"{NOTE}={note}", over=node)
 
     def annotate(self, node: NodeState, wanted: Wanted) -> Changes:
         tags = node.raw["tags"]

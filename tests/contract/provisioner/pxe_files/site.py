@@ -38,6 +38,7 @@ class PxeSite(Site):
     name = "pxe"
     many_calls = True
     destructive_words = (" boot ", " unboot ")
+    refuses_late = True
     #: That a machine was booted is noted by who watched it.
     watcher_writes = True
     tells_failures = False

@@ -23,6 +23,9 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.cells import DONE, WAIT
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import (
+    ABSENT as GONE,
+)
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import (
     CLEANING,
     DEPLOYED,
     DEPLOYING,
@@ -39,6 +42,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.co
     Taken,
     mac,
 )
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.meanwhile import difference, marks
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.stored import ABSENT, PRESENT, Stored
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import BY_NAME, Wanted
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._transport import Peer, said
@@ -243,11 +247,22 @@ class TaskQueueDriver(Driver):
                 yield from self.one_request(hosts, functools.partial(self._ordered, step, image, granted))
 
     def _ordered(self, step: str, image: str, nodes: Sequence[tuple[NodeState, Wanted]]) -> Mapping[str, FleetError]:
-        """Of which nodes the queue did not take the order, though it took it of others."""
+        """Of which nodes the queue did not take the order, though it took it of others. Who became somebody else's
+        while leave for it was waited for is left out of it."""
+        now = self.states([node.id for node, _wanted in nodes])
+        changed = {wanted.host: self._changed(node, now.get(node.id), wanted) for node, wanted in nodes}
+        moved = {host: why for host, why in changed.items() if why is not None}
+        nodes = [(node, wanted) for node, wanted in nodes if wanted.host not in moved]
+        if not nodes:
+            return moved
         notes = {node.id: wanted.image.identity() if wanted.image else {} for node, wanted in nodes}
         taken = self._ask("POST", "/orders", {"action": step, "image": image, "nodes": notes})["taken"]
         refused = Refused("the queue did not take the order for this node", address=self.address)
-        return {wanted.host: refused for node, wanted in nodes if node.id not in taken}
+        return {**moved, **{wanted.host: refused for node, wanted in nodes if node.id not in taken}}
+
+    def _changed(self, judged: NodeState, now: NodeState | None, wanted: Wanted) -> FleetError | None:
+        there = now if now is not None else judged.moved(GONE, GONE)
+        return difference(marks(self, judged), marks(self, there), wanted, self.address)
 
 
 def _order(step: str, image: str, nodes: Sequence[tuple[NodeState, Wanted]]) -> str:
