@@ -125,6 +125,17 @@ def test_a_cell_that_is_demanded_of_fewer_drivers_is_told(row: str, key: str, va
     assert (f"gpu_state.cells.{row}.{key}" in weaker(used)) == told
 
 
+@pytest.mark.parametrize("gone", [None, "none"])
+def test_a_number_that_is_removed_is_told(gone: Any) -> None:
+    used = copy.deepcopy(SHIPPED)
+    before = used["gpu"]["count"]["value"]
+    if gone is None:
+        del used["gpu"]["count"]["value"]
+    else:
+        used["gpu"]["count"]["value"] = gone
+    assert weaker(used) == {"gpu.count": (before, gone)}
+
+
 def test_what_nobody_can_weigh_is_told() -> None:
     used = copy.deepcopy(SHIPPED)
     used["collective"]["tests"][0]["algorithm"] = "ring"
