@@ -15,7 +15,7 @@ from ansible_collections.gpufleet.baremetal.plugins.module_utils._scheduler.call
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.last_look import KIND
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.last_look import NAME as LAST
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.node import seconds
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.passport import node_passport
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.passport import node_passport, place_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._trust.specs import NODE_PASSPORT, PASSPORT_RULES
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._door import VerbAction
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils._history import evidence
@@ -48,7 +48,7 @@ class ActionModule(VerbAction):
             params["evidence"] = {"profile_problem": problem if params.get("sku") else ""}
             return params
         if params["state"] == "exported":
-            check_file(str(params.get("path") or ""), "the passport")
+            check_file(place_of(str(params.get("path") or ""), self._host), "the passport")
         else:
             params["identity"] = params.get("identity") or self._read_identity(params)
         params["evidence"] = {**self._evidence(params["state"]), "profile_problem": problem}

@@ -210,7 +210,7 @@ def _export(params: Mapping[str, Any], ctx: Context) -> Result:
         )
     envelope, known = evidence["stored"]["envelope"], dsse.public_keys(params["public_keys"])
     dsse.verify(envelope, known)
-    path = _place(str(params["path"]), str(evidence["node"]["name"]))
+    path = place_of(str(params["path"]), str(evidence["node"]["name"]))
     # Whether it would admit the node now is told, and hinders nothing: also what has expired is to be looked at.
     summary, reasons = _examined(envelope, known, None, params, evidence)
     written = _write(path, envelope, ctx)
@@ -219,7 +219,7 @@ def _export(params: Mapping[str, Any], ctx: Context) -> Result:
     return Result(before=before, after={"digest": digest_of(envelope)}, changed=written, data=data)
 
 
-def _place(path: str, name: str) -> str:
+def place_of(path: str, name: str) -> str:
     """The file itself, or one with the node's name in a folder."""
     target = Path(path).expanduser()
     if not (path.endswith("/") or target.is_dir()):

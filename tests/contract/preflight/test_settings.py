@@ -16,6 +16,7 @@ from typing import Any, Callable
 
 import pytest
 import yaml
+from ansible import constants
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.store import Ledger
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._ledger.summary import artifact
 from ansible_collections.gpufleet.baremetal.plugins.plugin_utils import _preflight_files as files
@@ -191,6 +192,8 @@ def test_u2_in_the_container_of_a_job_a_ledger_without_an_address_stops(
 ) -> None:
     monkeypatch.setenv("AWX_HOST", "https://awx.example.com")
     monkeypatch.delenv("GPUFLEET_LEDGER_MAY_BE_LOST")
+    # A run of its own: what another one has opened, as where this machine has a ledger, is not looked at again.
+    monkeypatch.setattr(constants, "DEFAULT_LOCAL_TMP", str(site.folder))
     site.shared.pop("gpufleet_ledger_url")
     [cause] = site.told(files.ledger)
     assert cause["kind"] == SITE and "is gone with it" in cause["what"]

@@ -106,8 +106,9 @@ class Way:
             return "", self.away
         argv = [*self.argv, f"/bin/sh -c {shlex.quote(self.before + line)}"]
         done = subprocess.run(argv, input=reads, capture_output=True, text=True, timeout=seconds, check=False)
-        self.then(whole(reads))
-        if self.most is not None and self.at in whole(reads):
+        said = whole(f"{reads}==")  # or as much of it as came
+        self.then(said)
+        if self.most is not None and self.at in said:
             return done.stdout[: self.most], "Connection to mn1 closed by remote host"
         return f"Welcome\n{done.stdout}", "" if done.returncode == 0 else f"rc {done.returncode}: {done.stderr}"
 

@@ -106,6 +106,8 @@ def test_the_life_of_a_passport(site: Site, tmp_path: Path) -> None:
     exported = site.result(passport("exported", path=f"{out}/"))
     assert exported["changed"] and exported["valid"] and exported["path"] == f"{out}/gpu001.passport.json"
     assert json.loads((out / "gpu001.passport.json").read_text()) == first["envelope"]
+    once_more = site.result(passport("exported", path=f"{out}/"))  # the folder is there, as of another node's
+    assert not once_more["changed"] and once_more["path"] == exported["path"], once_more
 
 
 def test_a_swapped_gpu_ends_it(admitted: Site, machine: Any) -> None:

@@ -169,7 +169,9 @@ class Cmsh:
         if len(left) < len(names):
             return {**found, **self._nodes(left)}
         if len(names) == 1:
-            return {names[0]: self._unreadable(answer, names[0])}
+            # The list may be the first answer after an outage: what is garbage before and after it is the node's own.
+            answer, found = self._asked(names)
+            return found or {names[0]: self._unreadable(answer, names[0])}
         # What people wrote in one node's record may look like another answer. Asked alone, each tells of itself.
         half = len(names) // 2
         return {**self._nodes(names[:half]), **self._nodes(names[half:])}
