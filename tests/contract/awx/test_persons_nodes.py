@@ -26,7 +26,7 @@ SOME: dict[str, Any] = {
     "awx_credentials": [],
 }
 ROLLOUT, FLEET = "GPU roll out an image", "GPU image in waves"
-VERSION = {"extra_vars": {"rollout_version": "2026.11.2", "rollout_sha256": "0123456789ab"}}
+VERSION = {"extra_vars": {"rollout_version": "2026.11.2", "rollout_digest": "0123456789ab"}}
 
 
 @pytest.fixture(scope="module")
