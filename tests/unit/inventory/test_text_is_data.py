@@ -75,7 +75,7 @@ CONTROL = [f"gpufleet_{name}" for name in ("sku", "failure_domain", "tenant", "s
 FORMED = {
     "name", "node_id", "system_uuid", "provisioner", "scheduler", "bmc_mac", "bmc_ip", "bmc_protocol",
     "bmc_ca_path", "bmc_password_ref", "boot_mac", "primary_ip", "gpu_count", "dpu_bmc_macs",
-    "cpu_count", "drive_count", "memory_gib", "nic_count",
+    "cpu_count", "drive_count", "memory_gib", "nic_count", "provisioner_id",
 }  # fmt: skip
 #: All variables of all hosts, templated as each host's own task would see them, by one task of one host.
 ALL = "{{ dict(groups['all'] | zip(groups['all'] | map('extract', hostvars))) | to_json | b64encode }}"

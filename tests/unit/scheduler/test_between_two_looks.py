@@ -38,7 +38,7 @@ class Evicting(Scheduler):
     NAME = "evicting"
     EVICTS = True
     looks: ClassVar[list[Any]]
-    said: ClassVar[list[str]]
+    said: ClassVar[list[str]] = []
     #: What time it is there, how far ahead of here; None where it does not tell.
     ahead: ClassVar[Union[float, None]] = None
 
