@@ -171,28 +171,19 @@ def demand_heard(given: Mapping[str, Any]) -> None:
                 seen=f"-e {name}",
                 do=f"did you mean {near}? Correct the name, or leave it out; nothing was changed",
             )
-    _demand_either(given)
-    _demand_numbers(given)
+    # What is neither yes nor no would be no: of a renewal nothing would be renewed, and that called a success.
+    _demand(given, SWITCHES, _is_either, "neither yes nor no", "true or false")
+    _demand(given, NUMBERS, _is_number, "no number", "a number without its unit, 0 or more")
 
 
-def _demand_either(given: Mapping[str, Any]) -> None:
-    """What is neither yes nor no would be no: of a renewal nothing would be renewed, and that called a success."""
-    wrong = [name for name in sorted(SWITCHES.intersection(given)) if not _is_either(given[name])]
+def _demand(
+    given: Mapping[str, Any], names: Collection[str], fits: Callable[[Any], bool], what: str, wanted: str
+) -> None:
+    wrong = [name for name in sorted(names) if name in given and not fits(given[name])]
     if wrong:
         raise ConfigError(
-            "what is given with -e is neither yes nor no",
-            wanted="true or false",
-            seen=", ".join(f"{name}={cut(given[name], 40)}" for name in wrong),
-            do="correct it; nothing was changed",
-        )
-
-
-def _demand_numbers(given: Mapping[str, Any]) -> None:
-    wrong = [name for name in sorted(NUMBERS.intersection(given)) if not _is_number(given[name])]
-    if wrong:
-        raise ConfigError(
-            "what is given with -e is no number",
-            wanted="a number without its unit, 0 or more",
+            f"what is given with -e is {what}",
+            wanted=wanted,
             seen=", ".join(f"{name}={cut(given[name], 40)}" for name in wrong),
             do="correct it; nothing was changed",
         )

@@ -9,15 +9,19 @@ another controller deploy it: what we note then would be told of that deployment
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import Changed
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import Changed, FleetError
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import Driver, NodeState
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.unread import trouble_of
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import Wanted
 
 STATE, OWNER, HOLD, MAC = ALL = ("state", "owner", "hold", "mac")
 WHOSE = (OWNER, HOLD)
+Nodes = Sequence[tuple[NodeState, Wanted]]
+#: What a driver reads of a record that says whose its node is.
+Whose = Callable[[NodeState], Mapping[str, str]]
 
 
 def marks(driver: Driver, node: NodeState, keys: tuple[str, ...] = ALL) -> dict[str, str]:
@@ -45,6 +49,47 @@ def difference(before: Mapping[str, str], after: Mapping[str, str], wanted: Want
         seen=_told(after, keys),
         do="ask who did, and run again: it is judged anew",
     )
+
+
+def gone(peer: str, name: str, wanted: Wanted, address: str) -> Changed:
+    return Changed(
+        f"{peer} does not know the node any more",
+        node=wanted.host,
+        address=address,
+        wanted=f"the node {name}",
+        seen="no such node",
+        do="find out who removed it, and run again",
+    )
+
+
+def since(
+    peer: str, judged: NodeState, now: NodeState | None, wanted: Wanted, address: str, whose: Whose, **written: str
+) -> FleetError | None:
+    """What says that a node is another one than was judged, or cannot be read any more; None where nothing does.
+
+    :param peer: what the provisioner is called. :param written: what of it we have written since.
+    """
+    if now is None:
+        return gone(peer, judged.id, wanted, address)
+    return trouble_of(now) or difference({**whose(judged), **written}, whose(now), wanted, address)
+
+
+def as_judged(
+    nodes: Nodes,
+    now: Mapping[str, NodeState],
+    moved_by: Callable[[NodeState, NodeState | None, Wanted], FleetError | None],
+) -> tuple[Nodes, dict[str, FleetError]]:
+    """Those that are still as they were judged, as they stand now; and why not, by host, for the others."""
+    fresh: list[tuple[NodeState, Wanted]] = []
+    moved: dict[str, FleetError] = {}
+    for node, wanted in nodes:
+        there = now.get(node.id)
+        why = moved_by(node, there, wanted)
+        if why is not None:
+            moved[wanted.host] = why
+        elif there is not None:
+            fresh.append((there, wanted))
+    return fresh, moved
 
 
 class Judged:
@@ -75,5 +120,5 @@ class Judged:
             raise changed
 
 
-def _told(told: Mapping[str, str], keys: list[str]) -> str:
+def _told(told: Mapping[str, str], keys: Sequence[str]) -> str:
     return cut(", ".join(f"{key}: {told[key] or 'none'}" for key in keys), 400)

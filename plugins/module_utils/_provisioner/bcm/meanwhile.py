@@ -10,55 +10,19 @@ writes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import Changed, FleetError
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import FleetError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import meanwhile
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.bcm import record, tables
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import NodeState
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.unread import trouble_of
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import Wanted
-
-Nodes = Sequence[tuple[NodeState, Wanted]]
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.meanwhile import Nodes
 
 
 def as_judged(nodes: Nodes, now: Mapping[str, NodeState], address: str) -> tuple[Nodes, dict[str, FleetError]]:
     """Those that are still as they were judged, as they stand now; and why not, by host, for the others."""
-    fresh: list[tuple[NodeState, Wanted]] = []
-    moved: dict[str, FleetError] = {}
-    for node, wanted in nodes:
-        there = now.get(node.id)
-        if there is None:
-            moved[wanted.host] = _gone(node, wanted, address)
-            continue
-        unread = trouble_of(there)
-        if unread is not None:
-            moved[wanted.host] = unread
-            continue
-        before, after = _whose(node), _whose(there)
-        keys = [key for key in before if before[key] != after[key]]
-        if not keys:
-            fresh.append((there, wanted))
-            continue
-        moved[wanted.host] = Changed(
-            "somebody has taken, held or given back the node since it was judged",
-            node=wanted.host,
-            address=address,
-            wanted=_told(before, keys),
-            seen=_told(after, keys),
-            do="ask who did, and run again: it is judged anew",
-        )
-    return fresh, moved
-
-
-def _gone(node: NodeState, wanted: Wanted, address: str) -> Changed:
-    return Changed(
-        "BCM does not know the node any more",
-        node=wanted.host,
-        address=address,
-        wanted=f"the node {node.id}",
-        seen="no such node",
-        do="find out who removed it, and run again",
+    return meanwhile.as_judged(
+        nodes, now, lambda judged, there, wanted: meanwhile.since("BCM", judged, there, wanted, address, _whose)
     )
 
 
@@ -74,7 +38,3 @@ def _whose(node: NodeState) -> dict[str, str]:
         "order": f"{note.get('order', '')} {note.get('deploy_id', '')}".strip(),
         "installer": node.raw.get("status", "") if node.raw.get("status") in tables.UNDER_WAY else "",
     }
-
-
-def _told(marks: Mapping[str, str], keys: Sequence[str]) -> str:
-    return cut(", ".join(f"{key}: {marks[key] or 'none'}" for key in keys), 400)

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from urllib.parse import quote
 
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import Changed, Refused
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import meanwhile
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import NodeState
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import Wanted
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.warewulf import record
@@ -77,14 +78,7 @@ class Writes:
 
     def _there(self, wanted: Wanted, name: str, found: Record | None) -> Record:
         if found is None:
-            raise Changed(
-                "Warewulf does not know the node any more",
-                node=wanted.host,
-                address=self._api.address,
-                wanted=f"the node {name}",
-                seen="no such node",
-                do="find out who removed it, and run again",
-            )
+            raise meanwhile.gone("Warewulf", name, wanted, self._api.address)
         return found
 
     def demand_as_judged(self, wanted: Wanted, node: NodeState, image: str | None) -> None:
@@ -92,16 +86,9 @@ class Writes:
         judged = _whose(node.raw["node"], image)
         found = self._there(wanted, node.id, self._api.node(node.id))
         now = _whose(found, image if image is None else record.image_of(found))
-        moved = [key for key in judged if judged[key] != now[key]]
-        if moved:
-            raise Changed(
-                "somebody has taken, held or given back the node since it was judged",
-                node=wanted.host,
-                address=self._api.address,
-                wanted=_told(judged, moved),
-                seen=_told(now, moved),
-                do="ask who did, and run again: it is judged anew",
-            )
+        changed = meanwhile.difference(judged, now, wanted, self._api.address)
+        if changed is not None:
+            raise changed
 
     def _as_read(self, wanted: Wanted, name: str, before: Record) -> None:
         """What is sent takes the record's place, with all that others have written since."""
@@ -137,7 +124,3 @@ def _whose(found: Record, image: str | None) -> dict[str, str]:
     told = {key: own.get(key, "") for key in (record.HOLD, record.OWNER)}
     told.update(mac=", ".join(sorted(record.macs(found))), bmc=record.of_bmc(found.get("ipmi")))
     return told if image is None else {**told, "image name": image}
-
-
-def _told(marks: dict[str, str], keys: list[str]) -> str:
-    return ", ".join(f"{key}: {marks[key] or 'none'}" for key in keys)

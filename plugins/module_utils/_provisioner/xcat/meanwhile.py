@@ -9,16 +9,14 @@ many nodes takes minutes. So who has them is looked up after leave was given, ri
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import Changed, FleetError
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._excerpt import cut
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._errors import FleetError
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner import meanwhile
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.contract import NodeState
-from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.unread import trouble_of
+from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.meanwhile import Nodes
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.wanted import Wanted
 from ansible_collections.gpufleet.baremetal.plugins.module_utils._provisioner.xcat import record
-
-Nodes = Sequence[tuple[NodeState, Wanted]]
 
 
 def as_judged(
@@ -28,48 +26,17 @@ def as_judged(
 
     :param method: the ``provmethod`` that each is to have by now, where we have written it since.
     """
-    fresh: list[tuple[NodeState, Wanted]] = []
-    moved: dict[str, FleetError] = {}
-    for node, wanted in nodes:
-        there = now.get(node.id)
-        why = difference(node, there, wanted, address, method)
-        if why is not None:
-            moved[wanted.host] = why
-        elif there is not None:
-            fresh.append((there, wanted))
-    return fresh, moved
+    return meanwhile.as_judged(
+        nodes, now, lambda judged, there, wanted: difference(judged, there, wanted, address, method)
+    )
 
 
 def difference(
     judged: NodeState, now: NodeState | None, wanted: Wanted, address: str, method: str | None = None
 ) -> FleetError | None:
     """What says that somebody else has it since; None where nothing does."""
-    if now is None:
-        return Changed(
-            "xCAT does not know the node any more",
-            node=wanted.host,
-            address=address,
-            wanted=f"the node {judged.id}",
-            seen="no such node",
-            do="find out who removed it, and run again",
-        )
-    unread = trouble_of(now)
-    if unread is not None:
-        return unread
-    before, after = _whose(judged), _whose(now)
-    if method is not None:
-        before["provmethod"] = method
-    keys = [key for key in before if before[key] != after[key]]
-    if not keys:
-        return None
-    return Changed(
-        "somebody has taken, held or given back the node since it was judged",
-        node=wanted.host,
-        address=address,
-        wanted=_told(before, keys),
-        seen=_told(after, keys),
-        do="ask who did, and run again: it is judged anew",
-    )
+    written = {} if method is None else {"provmethod": method}
+    return meanwhile.since("xCAT", judged, now, wanted, address, _whose, **written)
 
 
 def _whose(node: NodeState) -> dict[str, str]:
@@ -81,7 +48,3 @@ def _whose(node: NodeState) -> dict[str, str]:
         "bmc": node.raw.get("bmc", ""),
         "provmethod": node.raw.get("provmethod", ""),
     }
-
-
-def _told(marks: Mapping[str, str], keys: Sequence[str]) -> str:
-    return cut(", ".join(f"{key}: {marks[key] or 'none'}" for key in keys), 400)
