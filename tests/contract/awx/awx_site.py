@@ -104,3 +104,14 @@ def copied(made: AwxServer) -> Iterator[AwxServer]:
     server.jobs = Jobs(server.store)
     yield server
     server.close()
+
+
+def of_workflows(flows: dict[str, Any]) -> dict[str, Any]:
+    """What set-up is told where it is to make these workflows, the templates that they run, and no more."""
+    run = sorted({one["run"] for flow in flows.values() for one in flow["nodes"].values() if "run" in one})
+    return {
+        "awx_workflows": flows,
+        "awx_templates": {name: TABLES["awx_templates"][name] for name in run},
+        **dict.fromkeys(("awx_own_schedules", "awx_names", "awx_schedules", "awx_extra_vars"), {}),
+        "awx_credentials": [],
+    }

@@ -6,42 +6,30 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from awx_server.server import AwxServer
-from contract.awx.awx_site import GIT, MARK, MODULES, NODES, ROOT, TABLES, changed, copied, nodes, setup, wrote
+from contract.awx.awx_site import (
+    MARK,
+    MODULES,
+    NODES,
+    TABLES,
+    changed,
+    nodes,
+    of_workflows,
+    setup,
+    wrote,
+)
 
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(not MODULES.is_dir(), reason="no awx.awx: make setup-awx fetches it"),
 ]
 FLOWS = {key: TABLES["awx_workflows"][key] for key in ("recycle", "maintenance_off")}
-RUN = sorted({one["run"] for flow in FLOWS.values() for one in flow["nodes"].values() if "run" in one})
-SOME: dict[str, Any] = {
-    "awx_workflows": FLOWS,
-    "awx_templates": {name: TABLES["awx_templates"][name] for name in RUN},
-    **dict.fromkeys(("awx_own_schedules", "awx_names", "awx_schedules", "awx_extra_vars"), {}),
-    "awx_credentials": [],
-}
+SOME = of_workflows(FLOWS)
 RECYCLE, OFF = "GPU recycle a node", "GPU maintenance off"
 WHY = {"drain_why": "a fan"}
-
-
-@pytest.fixture(scope="module")
-def made() -> Iterator[AwxServer]:
-    server = AwxServer({GIT: ROOT / "extensions" / "awx" / "project"})
-    assert changed(setup(server, **SOME)) > 0
-    yield server
-    server.close()
-
-
-@pytest.fixture
-def awx(made: AwxServer) -> Iterator[AwxServer]:
-    """A controller that has the same."""
-    with copied(made) as server:
-        yield server
 
 
 def launched(awx: AwxServer) -> tuple[int, Any]:

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from awx_server.server import AwxServer
-from contract.awx.awx_site import GIT, MODULES, NODES, ROOT, TABLES, changed, copied, setup, wrote
+from contract.awx.awx_site import GIT, MODULES, NODES, ROOT, TABLES, changed, setup, wrote
 
 pytestmark = [
     pytest.mark.slow,
@@ -39,21 +38,6 @@ SOME: dict[str, Any] = {
 }
 KINDS = ("credential_types", "execution_environments", "projects", "notification_templates", "inventories")
 KINDS = (*KINDS, "inventory_sources", "job_templates", "workflow_job_templates", "schedules")
-
-
-@pytest.fixture(scope="module")
-def made() -> Iterator[AwxServer]:
-    server = AwxServer({GIT: ROOT / "extensions" / "awx" / "project"})
-    assert changed(setup(server, **SOME)) > 0
-    yield server
-    server.close()
-
-
-@pytest.fixture
-def awx(made: AwxServer) -> Iterator[AwxServer]:
-    """A controller that has the same."""
-    with copied(made) as server:
-        yield server
 
 
 def test_all_that_is_made_has_the_mark(made: AwxServer) -> None:

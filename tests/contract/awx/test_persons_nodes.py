@@ -5,43 +5,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
-
 import pytest
 from awx_server.kinds import NEXT
 from awx_server.server import AwxServer
-from contract.awx.awx_site import GIT, MODULES, NODES, ROOT, TABLES, changed, copied, nodes, setup, wrote
+from contract.awx.awx_site import MODULES, NODES, TABLES, changed, nodes, of_workflows, setup, wrote
 
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(not MODULES.is_dir(), reason="no awx.awx: make setup-awx fetches it"),
 ]
-TABLE = TABLES["awx_workflows"]["rollout"]
-RUN = sorted({one["run"] for one in TABLE["nodes"].values() if "run" in one})
-SOME: dict[str, Any] = {
-    "awx_workflows": {"rollout": TABLE},
-    "awx_templates": {name: TABLES["awx_templates"][name] for name in RUN},
-    **dict.fromkeys(("awx_own_schedules", "awx_names", "awx_schedules", "awx_extra_vars"), {}),
-    "awx_credentials": [],
-}
+SOME = of_workflows({"rollout": TABLES["awx_workflows"]["rollout"]})
 ROLLOUT, FLEET = "GPU roll out an image", "GPU image in waves"
 VERSION = {"extra_vars": {"rollout_version": "2026.11.2", "rollout_digest": "0123456789ab"}}
-
-
-@pytest.fixture(scope="module")
-def made() -> Iterator[AwxServer]:
-    server = AwxServer({GIT: ROOT / "extensions" / "awx" / "project"})
-    assert changed(setup(server, **SOME)) > 0
-    yield server
-    server.close()
-
-
-@pytest.fixture
-def awx(made: AwxServer) -> Iterator[AwxServer]:
-    """A controller that has the same."""
-    with copied(made) as server:
-        yield server
 
 
 def puts(awx: AwxServer, name: str, *after: str) -> None:
